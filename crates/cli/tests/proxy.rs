@@ -14,7 +14,7 @@ use std::thread;
 use common::{Run, finish, margay};
 use margay_servers::Server;
 use postgres::Client;
-use proxying::{SHOP, Stale, Waiting, direct, python, server};
+use proxying::{SHOP, Stale, Waiting, direct, numbers, python, server, ten_again};
 use serde_json::Value;
 
 /// Runs a command behind the proxy.
@@ -150,7 +150,7 @@ fn a_database_that_answers_with_old_values_is_accused() {
         direct(server.url())
             .batch_execute("UPDATE stock SET left_over = 10 WHERE id = 1")
             .expect("the stock");
-        let relay = Stale::before(server.url());
+        let relay = Stale::before(server.url(), ten_again);
         let proxy = Waiting::start(&relay.url, &[]);
         let read = "SELECT left_over FROM stock WHERE id = 1";
         let mut client = proxy.client();
@@ -222,13 +222,7 @@ fn a_healthy_database_is_never_accused() {
 
 /// A client that does something different for every seed.
 fn random_client(mut client: Client, level: &str, seed: u64) {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut below = |limit: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % limit
-    };
+    let mut below = numbers(seed);
     for n in 0..15 {
         let explicit = below(4) > 0;
         if explicit {

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use common::{finish, margay};
-use proxying::{SHOP, Stale, Waiting, direct, python, server};
+use proxying::{SHOP, Stale, Waiting, direct, python, server, ten_again};
 use serde_json::{Value, json};
 
 /// Everything that writes without being asked to in so many words.
@@ -95,7 +95,7 @@ fn a_broken_database_is_accused_although_others_write() {
         direct(server.url())
             .batch_execute("UPDATE stock SET left_over = 10 WHERE id = 1")
             .expect("the stock");
-        let relay = Stale::before(server.url());
+        let relay = Stale::before(server.url(), ten_again);
         let proxy = Waiting::start(&relay.url, &[]);
         let read = "SELECT left_over FROM stock WHERE id = 1";
         let (mut client, mut other) = (proxy.client(), proxy.client());

@@ -5,12 +5,11 @@ mod common;
 mod proxying;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Write;
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
@@ -18,7 +17,7 @@ use common::{Run, finish, margay};
 use margay_servers::{Server, started};
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use proxying::{Waiting, in_database};
+use proxying::{Stale, Waiting, in_database, numbers};
 use serde_json::{Value, json};
 
 const SHOP: &str = "
@@ -143,57 +142,22 @@ fn a_lost_update_is_the_applications_fault_and_its_repair_holds() {
     }
 }
 
-/// A relay between the proxy and the server that, once told to, shows a stock of 99 as 10 again.
-struct Stale {
-    port: u16,
-    stale: Arc<AtomicBool>,
-}
-
-impl Stale {
-    fn to(server: String) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
-        let stale = Arc::new(AtomicBool::new(false));
-        let tells = Arc::clone(&stale);
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let server = TcpStream::connect(&server).expect("the server");
-                let (mut from, mut to) =
-                    (client.try_clone().expect("a clone"), server.try_clone().expect("a clone"));
-                thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
-                let tells = Arc::clone(&tells);
-                thread::spawn(move || answers(server, client, &tells));
-            }
-        });
-        Self { port, stale }
-    }
-}
-
-fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool) {
-    let mut buffer = vec![0; 16 << 10];
-    while let Ok(count @ 1..) = server.read(&mut buffer) {
-        let bytes = &mut buffer[..count];
-        // A row of one value of two bytes, in text, whatever its packet's number is.
-        let shows = |row: &[u8]| matches!(row, [3, 0, 0, _, 2, b'9', b'9']);
-        if stale.load(Ordering::Relaxed)
-            && let Some(at) = bytes.windows(7).position(shows)
-        {
-            bytes[at + 5..at + 7].copy_from_slice(b"10");
-        }
-        if client.write_all(bytes).is_err() {
-            return;
-        }
+/// Where MariaDB shows a stock of 99, it is 10 again: a row of one value of two bytes, in text,
+/// whatever its packet's number is.
+fn ten_again(bytes: &mut [u8]) {
+    let shows = |row: &[u8]| matches!(row, [3, 0, 0, _, 2, b'9', b'9']);
+    if let Some(at) = bytes.windows(7).position(shows) {
+        bytes[at + 5..at + 7].copy_from_slice(b"10");
     }
 }
 
 #[test]
 fn a_database_that_answers_with_old_values_is_accused() {
-    let Some((server, url)) = server(SHOP) else { return };
+    let Some((_server, url)) = server(SHOP) else { return };
     for lies in [false, true] {
         run_all(&url, "UPDATE stock SET left_over = 10 WHERE id = 1");
-        let relay = Stale::to(format!("127.0.0.1:{}", server.port));
-        let stale_url = url.replace(&format!(":{}/", server.port), &format!(":{}/", relay.port));
-        let proxy = Waiting::start(&stale_url, &[]);
+        let relay = Stale::before(&url, ten_again);
+        let proxy = Waiting::start(&relay.url, &[]);
         let read = "SELECT left_over FROM stock WHERE id = 1";
         let mut client = connect(&proxy.url);
         client.query_drop(read).expect("the stock");
@@ -237,13 +201,7 @@ fn a_healthy_database_is_never_accused() {
 
 /// A client that does something different for every seed.
 fn random_client(mut conn: Conn, level: &str, seed: u64) {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut below = |limit: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % limit
-    };
+    let mut below = numbers(seed);
     conn.query_drop("SET SESSION innodb_lock_wait_timeout = 1").expect("a variable");
     conn.query_drop(format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")).expect("a level");
     // Some sessions never say BEGIN.

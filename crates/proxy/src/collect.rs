@@ -14,7 +14,7 @@ use postgres::Client;
 use crate::assemble::Logged;
 use crate::catalog::{Catalog, Described, describe};
 use crate::initial::FirstState;
-use crate::lane::{Ended, Op, Transaction};
+use crate::transaction::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
 use crate::mirror::Mirror;
 use crate::values::value;

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use crate::lane::Transaction;
 use crate::level::OwnLevel;
 use crate::relay::lock;
+use crate::transaction::Transaction;
 
 /// A database that is recorded.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use margay_history::{Access, HistoryBuilder, Object, ObjectId, Table, Value, ValueId};
-use postgres::{Client, SimpleQueryMessage};
+use postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::catalog::{Catalog, KnownTable, quoted, rows, shown};
 use crate::values::value;
@@ -78,26 +78,40 @@ fn read(client: &mut Client, known: &KnownTable, builder: &mut HistoryBuilder) -
     let query = format!("SELECT {} FROM {}", columns.join(", "), known.path);
     for answer in client.simple_query(&query).map_err(|error| shown(&error))? {
         let SimpleQueryMessage::Row(row) = answer else { continue };
-        let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
+        let cells = texts(known, &row, builder);
         initial(known, &cells, builder)?;
     }
     Ok(())
 }
 
-/// Gives a row its initial value.
-fn initial(
+/// A row of texts as the values of its columns.
+fn texts(
     known: &KnownTable,
-    cells: &[Option<&[u8]>],
+    row: &SimpleQueryRow,
+    builder: &mut HistoryBuilder,
+) -> Vec<Option<ValueId>> {
+    let cells = known.kinds.iter().enumerate();
+    cells.map(|(at, &kind)| value(builder.values(), kind, 0, row.get(at).map(str::as_bytes))).collect()
+}
+
+/// Gives a row its initial value. A column that cannot be read makes the row unknown, unless
+/// anything may have written it anyway.
+pub(crate) fn initial(
+    known: &KnownTable,
+    cells: &[Option<ValueId>],
     builder: &mut HistoryBuilder,
 ) -> Result<Access, String> {
-    let Table { name, key, columns, .. } = &known.table;
+    let Table { name, key, columns, columns_by_anything: open, .. } = &known.table;
     let (mut keys, mut rest, mut whole) = (vec![ValueId::NULL; key.len()], Vec::new(), true);
-    for ((column, kind), cell) in columns.iter().zip(&known.kinds).zip(cells) {
-        let read = value(builder.values(), *kind, 0, *cell);
-        match (key.iter().position(|part| *part == column.0), read) {
+    for ((column, _), &cell) in columns.iter().zip(cells) {
+        match (key.iter().position(|part| part == column), cell) {
             (Some(place), Some(read)) => keys[place] = read,
-            (Some(_), None) => return Err(format!("a key of {name}.{} cannot be read", column.0)),
-            (None, Some(read)) => rest.push((builder.values().intern_name(&column.0), read)),
+            (Some(_), None) => return Err(format!("a key of {name}.{column} cannot be read")),
+            (None, Some(read)) => rest.push((builder.values().intern_name(column), read)),
+            (None, None) if open.contains(column) => {
+                rest.push((builder.values().intern_name(column), ValueId::NULL));
+            }
+            // A value such as `infinity` has no form here.
             (None, None) => whole = false,
         }
     }
@@ -105,7 +119,6 @@ fn initial(
         [key] => key,
         ref several => builder.values().list(several),
     };
-    // A value such as `infinity` has no form here: then nobody knows the row.
     let value = if whole { builder.values().row(&rest) } else { ValueId::UNKNOWN };
     let table = builder.table(name);
     let object = builder.object(Some(table), key);
@@ -198,7 +211,7 @@ impl FirstState {
         }
         match found.next() {
             Some(row) => {
-                let cells: Vec<_> = (0..row.len()).map(|at| row.get(at).map(str::as_bytes)).collect();
+                let cells = texts(known, row, builder);
                 initial(known, &cells, builder).ok()
             }
             None => {

@@ -29,42 +29,14 @@ use std::sync::Arc;
 use margay_wire::{Event, Executed, Outcome, Refusal, Severity, Times};
 
 use crate::level::OwnLevel;
-use crate::text::{Verb, may_set_level, split, verb, without_secrets};
+use crate::pieces::{Grammar, without_secrets};
+use crate::text::{Verb, may_set_level, split, verb};
+use crate::transaction::{Ended, OPAQUE, Op, Outstanding, Statements, Transaction};
 use crate::units::unit_of;
-
-/// A transaction with more statements than this is recorded as one that may have done anything.
-const MAX_OPS: usize = 10_000;
 
 /// So many texts of a connection are remembered, and none that is longer.
 const MAX_KNOWN: usize = 256;
 const MAX_KNOWN_LENGTH: usize = 2048;
-
-/// A statement that may have done anything. Engines know no procedure of this name.
-const OPAQUE: &str = "CALL margay_not_recorded()";
-
-/// A statement that was executed.
-#[derive(Debug)]
-pub(crate) struct Op {
-    /// Its own text.
-    pub text: Arc<str>,
-    /// What came over the wire; none if the statement is opaque.
-    pub executed: Option<Box<Executed>>,
-    pub times: Times,
-    /// Whether it changes the schema.
-    pub changes_schema: bool,
-}
-
-impl Op {
-    pub fn new(text: impl Into<Arc<str>>, executed: Executed) -> Self {
-        let times = executed.times;
-        Self { text: text.into(), executed: Some(Box::new(executed)), times, changes_schema: false }
-    }
-
-    /// A statement that may have done anything.
-    pub fn opaque(times: Times) -> Self {
-        Self { text: Arc::from(OPAQUE), executed: None, times, changes_schema: false }
-    }
-}
 
 /// What is read of a statement's text, once for all its executions.
 #[derive(Debug)]
@@ -77,48 +49,8 @@ struct Reading {
 
 impl Reading {
     fn new(text: &str) -> Self {
-        let recorded = without_secrets(text).map_or_else(|| Arc::from(text), Arc::from);
+        let recorded = without_secrets(text, Grammar::Postgres).map_or_else(|| Arc::from(text), Arc::from);
         Self { text: recorded, verb: verb(text), sets_level: may_set_level(text) }
-    }
-}
-
-/// How a transaction ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Ended {
-    Committed,
-    Aborted,
-    Unknown,
-}
-
-/// A transaction that has ended.
-#[derive(Debug)]
-pub(crate) struct Transaction {
-    pub session: u64,
-    /// Its level, if that is certain.
-    pub level: Option<OwnLevel>,
-    pub read_only: bool,
-    /// The request that it belongs to.
-    pub unit: Option<Arc<str>>,
-    pub begin: Times,
-    pub ops: Vec<Op>,
-    pub end: Times,
-    pub ended: Ended,
-}
-
-impl Transaction {
-    /// The place of the first statement that changes the schema.
-    pub fn schema_change(&self) -> Option<usize> {
-        self.ops.iter().position(|op| op.changes_schema)
-    }
-
-    /// Whether the schema may not be what it was.
-    pub fn changes_schema(&self) -> bool {
-        self.ended != Ended::Aborted && self.schema_change().is_some()
-    }
-
-    /// When it can have seen or done something at the earliest.
-    pub fn first(&self) -> i64 {
-        self.ops.first().map_or(self.end.before, |op| op.times.before)
     }
 }
 
@@ -132,9 +64,7 @@ struct Open {
     begin: Times,
     /// When something was first sent for it after BEGIN.
     first: Option<i64>,
-    ops: Vec<Op>,
-    /// Names of savepoints, with the number of statements before each.
-    savepoints: Vec<(String, usize)>,
+    statements: Statements,
     /// An error that an implicit transaction met.
     failed: bool,
     /// Whether its outcome cannot be told from its end.
@@ -155,11 +85,7 @@ pub(crate) struct Lane {
     unit: Option<Arc<str>>,
     /// When a Parse or Bind was first sent since the last transaction ended.
     planned: Option<i64>,
-    /// The earliest time that a transaction may still be recorded with.
-    since: Option<i64>,
-    /// When the earliest message was sent that has no answer yet.
-    asked: Option<i64>,
-    done: Vec<Transaction>,
+    pub outstanding: Outstanding,
 }
 
 impl Lane {
@@ -172,37 +98,13 @@ impl Lane {
             unit_field,
             unit: None,
             planned: None,
-            since: None,
-            asked: None,
-            done: Vec::new(),
+            outstanding: Outstanding::default(),
         }
-    }
-
-    /// Something is about to be sent.
-    pub fn sends(&mut self, now: i64) {
-        self.since.get_or_insert(now);
-        self.asked.get_or_insert(now);
-    }
-
-    /// No transaction that ends later has an operation before this time; none if nothing is
-    /// outstanding.
-    pub fn since(&self) -> Option<i64> {
-        self.since
-    }
-
-    /// Since when a message waits for its answer.
-    pub fn asked(&self) -> Option<i64> {
-        self.asked
     }
 
     /// Whether the open transaction changes the schema.
     pub fn changes_schema(&self) -> bool {
-        self.open.as_ref().is_some_and(|open| open.ops.iter().any(|op| op.changes_schema))
-    }
-
-    /// The transactions that have ended.
-    pub fn done(&mut self) -> std::vec::Drain<'_, Transaction> {
-        self.done.drain(..)
+        self.open.as_ref().is_some_and(|open| open.statements.changes_schema())
     }
 
     pub fn event(&mut self, event: Event) {
@@ -414,27 +316,16 @@ impl Lane {
     fn savepoint(&mut self, name: String, times: Times) {
         self.planned(times.before);
         if let Some(open) = &mut self.open {
-            open.savepoints.push((name, open.ops.len()));
+            open.statements.savepoint(name, false);
         }
     }
 
     fn release(&mut self, name: &str) {
-        let Some(open) = &mut self.open else { return };
-        if let Some(at) = open.savepoints.iter().rposition(|(known, _)| known == name) {
-            open.savepoints.truncate(at);
-        }
+        self.open.iter_mut().for_each(|open| open.statements.release(name));
     }
 
     fn roll_back_to(&mut self, name: &str) {
-        let Some(open) = &mut self.open else { return };
-        match open.savepoints.iter().rposition(|(known, _)| known == name) {
-            Some(at) => {
-                open.ops.truncate(open.savepoints[at].1);
-                open.savepoints.truncate(at + 1);
-            }
-            // A savepoint that was not seen: nobody knows what is left.
-            None => open.uncertain = true,
-        }
+        self.open.iter_mut().for_each(|open| open.uncertain |= !open.statements.roll_back_to(name));
     }
 
     fn ended(&mut self, ended: Ended, chains: bool, times: Times) {
@@ -463,21 +354,10 @@ impl Lane {
             open.unit.clone_from(&self.unit);
         }
         let first = *open.first.get_or_insert(op.times.before);
-        if open.ops.is_empty() {
+        if open.statements.ops.is_empty() {
             op.times.before = op.times.before.min(first);
         }
-        if open.ops.len() >= MAX_OPS {
-            let changes_schema = op.changes_schema || open.ops.iter().any(|op| op.changes_schema);
-            op = Op { changes_schema, ..Op::opaque(op.times) };
-            op.times.before = op.times.before.min(first);
-            open.ops.clear();
-            (open.uncertain, open.savepoints) = (true, Vec::new());
-        }
-        // A cursor reads what was there when it was bound, however late its last row comes.
-        let at = open.ops.partition_point(|other| other.times.before <= op.times.before);
-        let at = at.max(usize::from(!open.ops.is_empty()));
-        open.savepoints.iter_mut().filter(|(_, count)| at < *count).for_each(|(_, count)| *count += 1);
-        open.ops.insert(at, op);
+        open.uncertain |= !open.statements.push(op);
     }
 
     fn ready(&mut self, status: u8, at: i64) {
@@ -489,7 +369,7 @@ impl Lane {
                     false if uncertain => Ended::Unknown,
                     false => Ended::Committed,
                 };
-                let before = open.ops.last().map_or(open.begin.before, |op| op.times.before);
+                let before = open.statements.ops.last().map_or(open.begin.before, |op| op.times.before);
                 if let Some(open) = self.open.take() {
                     self.end(open, Times { before, after: at }, ended);
                 }
@@ -501,7 +381,7 @@ impl Lane {
             (Some(_), _) => {}
             (None, b'I') => {}
             (None, _) => {
-                let begin = self.since.unwrap_or(at);
+                let begin = self.outstanding.since.unwrap_or(at);
                 let begin = Times { before: begin, after: begin };
                 let open = Open::new(None, begin, Some(begin.before));
                 self.open = Some(Open { explicit: true, uncertain: true, ..open });
@@ -512,10 +392,7 @@ impl Lane {
 
     /// Everything that was sent has been answered.
     pub fn rests(&mut self) {
-        self.asked = None;
-        if self.open.is_none() {
-            self.since = None;
-        }
+        self.outstanding.rests(self.open.is_some());
     }
 
     /// The connection is not understood any more.
@@ -523,24 +400,25 @@ impl Lane {
         if let Some(open) = self.open.take() {
             self.end(open, Times { before: now, after: now }, Ended::Unknown);
         }
-        (self.since, self.asked) = (None, None);
+        self.outstanding.rests(false);
     }
 
     fn end(&mut self, open: Open, end: Times, ended: Ended) {
         self.planned = None;
-        if open.ops.is_empty() {
+        let Open { level, read_only, unit, begin, statements: Statements { ops, .. }, .. } = open;
+        if ops.is_empty() {
             return;
         }
-        let Open { level, read_only, unit, begin, ops, .. } = open;
-        self.done.push(Transaction { session: self.session, level, read_only, unit, begin, ops, end, ended });
+        let session = self.session;
+        self.outstanding.ended(Transaction { session, level, read_only, unit, begin, ops, end, ended });
     }
 }
 
 impl Open {
     fn new(level: Option<OwnLevel>, begin: Times, first: Option<i64>) -> Self {
-        let (ops, savepoints) = (Vec::new(), Vec::new());
         let (explicit, read_only, failed, uncertain) = (false, false, false, false);
-        Self { explicit, level, read_only, unit: None, begin, first, ops, savepoints, failed, uncertain }
+        let (unit, statements) = (None, Statements::default());
+        Self { explicit, level, read_only, unit, begin, first, statements, failed, uncertain }
     }
 }
 

@@ -26,12 +26,14 @@ mod log;
 mod meet;
 mod mirror;
 mod mysql;
+mod pieces;
 mod recording;
 mod relay;
 mod socket;
 mod stretch;
 mod text;
 mod time;
+mod transaction;
 mod units;
 mod values;
 mod watch;
@@ -391,8 +393,9 @@ impl Collecting {
         let (mut until, mut answered) = (now, now);
         for lane in lock(&self.relay.lanes).iter() {
             let peer = lock(lane);
-            until = until.min(peer.since().unwrap_or(now));
-            answered = answered.min(peer.asked().unwrap_or(now));
+            let outstanding = peer.outstanding();
+            until = until.min(outstanding.since.unwrap_or(now));
+            answered = answered.min(outstanding.asked.unwrap_or(now));
         }
         let left = self.left();
         // Everything that ended before the locks were taken is in the channel by now.

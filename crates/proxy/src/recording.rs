@@ -21,7 +21,7 @@ use crate::catalog::{self, Catalog};
 use crate::collect::{Clients, Collector, Files, Part};
 use crate::database::Database;
 use crate::initial::{self, FirstState, Initial};
-use crate::lane::{Ended, Transaction};
+use crate::transaction::{Ended, Transaction};
 use crate::level::OwnLevel;
 use crate::log::{self, Log, ReadLog};
 use crate::mysql::{self, MysqlAddress, MysqlWatch};

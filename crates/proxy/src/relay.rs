@@ -28,6 +28,7 @@ use crate::level::OwnLevel;
 use crate::mysql::MysqlAddress;
 use crate::socket::Socket;
 use crate::text::{touches_no_row, wants_database_alone};
+use crate::transaction::Outstanding;
 
 /// What is read at once.
 pub(crate) const BUFFER: usize = 16 << 10;
@@ -48,12 +49,9 @@ pub(crate) enum Protocol {
 
 /// A connection, whatever it speaks.
 pub(crate) trait Peer: Send {
-    /// As [`Lane::since`].
-    fn since(&self) -> Option<i64>;
-    /// As [`Lane::asked`].
-    fn asked(&self) -> Option<i64>;
-    /// Ends it.
-    fn cut(&self);
+    fn outstanding(&self) -> &Outstanding;
+    /// The sockets of the client and the server.
+    fn ends(&self) -> &[Option<Socket>; 2];
 }
 
 /// What the connections share.
@@ -103,16 +101,12 @@ pub(crate) struct Connection {
 }
 
 impl Peer for Connection {
-    fn since(&self) -> Option<i64> {
-        self.lane.since()
+    fn outstanding(&self) -> &Outstanding {
+        &self.lane.outstanding
     }
 
-    fn asked(&self) -> Option<i64> {
-        self.lane.asked()
-    }
-
-    fn cut(&self) {
-        self.ends.iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
+    fn ends(&self) -> &[Option<Socket>; 2] {
+        &self.ends
     }
 }
 
@@ -154,7 +148,7 @@ impl Relay {
     /// Cuts all connections.
     pub fn cut(&self) {
         for lane in lock(&self.lanes).iter() {
-            lock(lane).cut();
+            lock(lane).ends().iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
         }
     }
 
@@ -310,20 +304,34 @@ impl Relay {
     /// Waits for the collector if the bytes are of a statement that has to.
     fn wait(&self, connection: &Mutex<Connection>, bytes: &[u8]) {
         let Some(database) = lock(connection).database.clone() else { return };
-        if mentions_database(bytes) {
-            let texts = asked(bytes).unwrap_or_default();
-            let alone = texts.into_iter().filter(|text| wants_database_alone(text));
-            alone.for_each(|text| self.ask(|reply| Message::Leave(text.to_owned(), reply)));
-        }
-        if database.is_stale() {
-            let passes = || asked(bytes).is_some_and(|texts| texts.into_iter().all(touches_no_row));
-            if !lock(connection).lane.changes_schema() && !passes() {
-                self.ask(|reply| Message::Cut(Arc::clone(&database), reply));
-            }
+        let texts = || asked(bytes);
+        self.wait_to_leave(bytes, texts);
+        if database.is_stale() && !lock(connection).lane.changes_schema() {
+            self.wait_for_cut(&database, texts, touches_no_row);
         }
     }
 
-    pub fn ask(&self, message: impl FnOnce(Sender<()>) -> Message) {
+    /// A statement that wants a database for itself waits until Margay has left it.
+    pub fn wait_to_leave<'b>(&self, bytes: &[u8], texts: impl Fn() -> Option<Vec<&'b str>>) {
+        if mentions_database(bytes) {
+            let alone = texts().unwrap_or_default().into_iter().filter(|text| wants_database_alone(text));
+            alone.for_each(|text| self.ask(|reply| Message::Leave(text.to_owned(), reply)));
+        }
+    }
+
+    /// A statement behind a change of the schema waits for the next part, unless it touches no row.
+    pub fn wait_for_cut<'b>(
+        &self,
+        database: &Arc<Database>,
+        texts: impl Fn() -> Option<Vec<&'b str>>,
+        touches_no_row: fn(&str) -> bool,
+    ) {
+        if !texts().is_some_and(|texts| texts.into_iter().all(touches_no_row)) {
+            self.ask(|reply| Message::Cut(Arc::clone(database), reply));
+        }
+    }
+
+    fn ask(&self, message: impl FnOnce(Sender<()>) -> Message) {
         let (reply, done) = mpsc::channel();
         let _ = self.collector.send(message(reply));
         // Without an answer the statement goes on; its times tell what it met.
@@ -340,7 +348,7 @@ impl Relay {
                 let mut connection = lock(connection);
                 // Inside the lock, so that nobody sees a time that has not been promised.
                 let now = self.now();
-                connection.lane.sends(now);
+                connection.lane.outstanding.sends(now);
                 connection.session.sent(bytes, now);
                 self.take(&mut connection, now, false);
             }
@@ -379,6 +387,18 @@ impl Relay {
         self.take(&mut connection, now, gone);
     }
 
+    /// Passes the transactions of a connection on that have ended.
+    pub fn pass_on(&self, database: Option<&Arc<Database>>, outstanding: &mut Outstanding) {
+        for transaction in outstanding.done() {
+            let Some(database) = database else { continue };
+            if transaction.changes_schema() {
+                database.changed();
+            }
+            // Without a collector nobody wants to know.
+            let _ = self.collector.send(Message::Ended(Arc::clone(database), transaction));
+        }
+    }
+
     /// Takes what the session has reported.
     fn take(&self, connection: &mut Connection, now: i64, gone: bool) {
         let Connection { number, session, lane, database, unrecorded, ready, .. } = connection;
@@ -400,9 +420,7 @@ impl Relay {
                     *unrecorded = Some("a session of a standby was not recorded".to_owned());
                 }
                 (Event::Blind(why), Some(mut about)) => {
-                    let concern =
-                        format!("connection {number} is relayed, but not understood any more: {why}");
-                    about.concerns.push(concern);
+                    about.concerns.push(blind(*number, why));
                     is_blind = true;
                 }
                 _ => {}
@@ -419,23 +437,21 @@ impl Relay {
         } else if gone {
             lane.closed(now);
         }
-        for transaction in lane.done() {
-            let Some(database) = database else { continue };
-            if transaction.changes_schema() {
-                database.changed();
-            }
-            // Without a collector nobody wants to know.
-            let _ = self.collector.send(Message::Ended(Arc::clone(database), transaction));
-        }
+        self.pass_on(database.as_ref(), &mut lane.outstanding);
         if gone || session.is_blind() || session.is_idle() || database.is_none() {
             lane.rests();
         }
     }
 }
 
+/// The concern about a connection whose protocol is lost.
+pub(crate) fn blind(number: u64, why: &str) -> String {
+    format!("connection {number} is relayed, but not understood any more: {why}")
+}
+
 /// Whether bytes may be of a statement about a database. Long ones are not: nobody calls a database
 /// that.
-pub(crate) fn mentions_database(bytes: &[u8]) -> bool {
+fn mentions_database(bytes: &[u8]) -> bool {
     const WORD: &[u8] = b"database";
     bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
 }

@@ -22,7 +22,7 @@
 use margay_recover::PgSnapshot;
 
 use crate::collect::{Collector, Files};
-use crate::lane::{Ended, Op, Transaction};
+use crate::transaction::{Ended, Op, Transaction};
 
 pub(crate) struct Stretch {
     pub collector: Collector,

@@ -79,8 +79,7 @@ impl Waiting {
     }
 }
 
-/// A relay between the proxy and the server that, once told to, answers a query with what it
-/// answered the first time.
+/// A relay between the proxy and the server that, once told to, gives old answers.
 pub struct Stale {
     /// The server's address through it.
     pub url: String,
@@ -88,7 +87,8 @@ pub struct Stale {
 }
 
 impl Stale {
-    pub fn before(url: &str) -> Self {
+    /// `rewrite` makes an old answer of a new one.
+    pub fn before(url: &str, rewrite: fn(&mut [u8])) -> Self {
         let (front, back) = url.split_once("127.0.0.1:").or(url.split_once("localhost:")).expect("a host");
         let at = back.find('/').unwrap_or(back.len());
         let server = format!("127.0.0.1:{}", &back[..at]);
@@ -104,27 +104,41 @@ impl Stale {
                     (client.try_clone().expect("a clone"), server.try_clone().expect("a clone"));
                 thread::spawn(move || drop(std::io::copy(&mut from, &mut to)));
                 let tells = Arc::clone(&tells);
-                thread::spawn(move || answers(server, client, &tells));
+                thread::spawn(move || answers(server, client, &tells, rewrite));
             }
         });
         Self { url, stale }
     }
 }
 
-/// Passes answers on; in those that show a stock of 9, it is 10 again.
-fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool) {
+fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool, rewrite: fn(&mut [u8])) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = server.read(&mut buffer) {
         let bytes = &mut buffer[..count];
-        // A row of one value of two bytes, in text.
-        let (new, old) = (b"D\0\0\0\x0c\0\x01\0\0\0\x0299", b"D\0\0\0\x0c\0\x01\0\0\0\x0210");
-        if stale.load(Ordering::Relaxed)
-            && let Some(at) = bytes.windows(new.len()).position(|window| window == new)
-        {
-            bytes[at..at + old.len()].copy_from_slice(old);
+        if stale.load(Ordering::Relaxed) {
+            rewrite(bytes);
         }
         if client.write_all(bytes).is_err() {
             return;
         }
+    }
+}
+
+/// Where PostgreSQL shows a stock of 99, it is 10 again: a row of one value of two bytes, in text.
+pub fn ten_again(bytes: &mut [u8]) {
+    let (new, old) = (b"D\0\0\0\x0c\0\x01\0\0\0\x0299", b"D\0\0\0\x0c\0\x01\0\0\0\x0210");
+    if let Some(at) = bytes.windows(new.len()).position(|window| window == new) {
+        bytes[at..at + old.len()].copy_from_slice(old);
+    }
+}
+
+/// Numbers below a limit, the same for the same seed.
+pub fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    move |limit| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
     }
 }

@@ -21,7 +21,7 @@ fn lane(said: &[(&str, &str, u8)]) -> Lane {
     let mut lane = Lane::new(1, Some(OwnLevel::ReadCommitted), None);
     for (place, (text, tag, status)) in (1..).zip(said) {
         let now = 10 * place;
-        lane.sends(now);
+        lane.outstanding.sends(now);
         lane.event(Event::Queried(vec![executed(text, done(tag), now, now + 1)]));
         lane.event(Event::Ready(*status, now + 1));
     }
@@ -29,7 +29,7 @@ fn lane(said: &[(&str, &str, u8)]) -> Lane {
 }
 
 fn told(lane: &mut Lane) -> Vec<(Vec<String>, Ended)> {
-    lane.done().map(|it| (it.ops.iter().map(|op| op.text.to_string()).collect(), it.ended)).collect()
+    lane.outstanding.done().map(|it| (it.ops.iter().map(|op| op.text.to_string()).collect(), it.ended)).collect()
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn a_very_long_transaction_may_have_done_anything() {
 fn what_is_outstanding_holds_the_time_back() {
     let mut lane = lane(&[("BEGIN", "BEGIN", b'T'), ("UPDATE", "UPDATE 1", b'T')]);
     lane.rests();
-    assert_eq!((lane.since(), lane.asked()), (Some(10), None), "nothing is asked, but a transaction is open");
-    lane.sends(30);
-    assert_eq!((lane.since(), lane.asked()), (Some(10), Some(30)));
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (Some(10), None), "nothing is asked, but a transaction is open");
+    lane.outstanding.sends(30);
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (Some(10), Some(30)));
     lane.event(Event::Queried(vec![executed("COMMIT", done("COMMIT"), 30, 31)]));
     lane.rests();
-    assert_eq!((lane.since(), lane.asked()), (None, None));
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (None, None));
 }

@@ -8,7 +8,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::catalog::{Catalog, KnownTable};
-use crate::lane::Op;
+use crate::transaction::Op;
 use crate::level::OwnLevel;
 
 use super::address::shown;

@@ -29,14 +29,12 @@ use std::sync::Arc;
 use margay_wire::mysql::{Answer, Connected, Event, kind, status};
 use margay_wire::{Executed, Outcome, Prepared, Severity, Times};
 
-use crate::lane::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
+use crate::pieces::{Grammar, without_secrets};
+use crate::transaction::{Ended, Op, Outstanding, Statements, Transaction};
 
 use super::settings::Setting;
-use super::text::{Verb, makes_routine, plain, split, verb, without_secrets, words};
-
-/// A transaction with more statements than this is recorded as one that may have done anything.
-const MAX_OPS: usize = 10_000;
+use super::text::{Verb, makes_routine, plain, split, verb, words};
 
 /// Errors that end the whole transaction: a deadlock, and too many locks.
 const ENDS_ALL: [&str; 2] = ["1213", "1206"];
@@ -60,9 +58,7 @@ struct Open {
     level: Option<OwnLevel>,
     read_only: bool,
     begin: Times,
-    ops: Vec<Op>,
-    /// Names of savepoints, with the number of statements before each.
-    savepoints: Vec<(String, usize)>,
+    statements: Statements,
     /// Whether it may have ended already.
     doubt: bool,
     /// Whether nothing about it is certain.
@@ -100,10 +96,7 @@ pub(crate) struct Lane {
     open: Option<Open>,
     /// Since when a statement that is not recorded may have opened a transaction.
     unseen: Option<i64>,
-    /// As in [`crate::lane::Lane`].
-    since: Option<i64>,
-    asked: Option<i64>,
-    done: Vec<Transaction>,
+    pub outstanding: Outstanding,
     pub concerns: Vec<String>,
     /// Other databases that it may have written to.
     pub strays: BTreeSet<String>,
@@ -124,39 +117,15 @@ impl Lane {
             unread: false,
             open: None,
             unseen: None,
-            since: None,
-            asked: None,
-            done: Vec::new(),
+            outstanding: Outstanding::default(),
             concerns: Vec::new(),
             strays: BTreeSet::new(),
         }
     }
 
-    /// Something is about to be sent.
-    pub fn sends(&mut self, now: i64) {
-        self.since.get_or_insert(now);
-        self.asked.get_or_insert(now);
-    }
-
-    pub fn since(&self) -> Option<i64> {
-        self.since
-    }
-
-    pub fn asked(&self) -> Option<i64> {
-        self.asked
-    }
-
-    /// The transactions that have ended.
-    pub fn done(&mut self) -> std::vec::Drain<'_, Transaction> {
-        self.done.drain(..)
-    }
-
     /// Everything that was sent has been answered.
     pub fn rests(&mut self) {
-        self.asked = None;
-        if self.open.is_none() && self.unseen.is_none() {
-            self.since = None;
-        }
+        self.outstanding.rests(self.open.is_some() || self.unseen.is_some());
     }
 
     pub fn event(&mut self, event: Event) {
@@ -197,7 +166,8 @@ impl Lane {
     /// The connection is not understood any more.
     pub fn blinded(&mut self, now: i64) {
         self.end(Times { before: now, after: now }, Ended::Unknown);
-        (self.since, self.asked, self.unseen) = (None, None, None);
+        self.unseen = None;
+        self.outstanding.rests(false);
     }
 
     /// The results of one command. If they cannot be told apart, one opaque statement stands for
@@ -286,7 +256,7 @@ impl Lane {
             }
             Verb::Schema => {
                 self.end(times, Ended::Committed);
-                let text = without_secrets(text).unwrap_or_else(|| text.to_owned());
+                let text = without_secrets(text, Grammar::Mysql).unwrap_or_else(|| text.to_owned());
                 let op = Op { changes_schema: true, ..Op::new(text, answer.executed) };
                 self.push(op, times);
                 return self.settle(times, status, false);
@@ -392,7 +362,7 @@ impl Lane {
             }
             Verb::Query | Verb::Sql => {
                 self.sql(text, verb == Verb::Query, answer);
-                if let Some(op) = self.open.as_mut().and_then(|open| open.ops.last_mut())
+                if let Some(op) = self.open.as_mut().and_then(|open| open.statements.ops.last_mut())
                     && op.times == times
                     && let Some(executed) = &mut op.executed
                 {
@@ -435,9 +405,9 @@ impl Lane {
         let level = self.next.take().unwrap_or(self.level);
         let before = self.unseen.take().filter(|_| !explicit).unwrap_or(before).min(before);
         let begin = Times { before, after: before };
-        let (ops, savepoints) = (Vec::new(), Vec::new());
         let (doubt, opaque, lost) = (false, false, false);
-        self.open = Some(Open { explicit, level, read_only, begin, ops, savepoints, doubt, opaque, lost });
+        let statements = Statements::default();
+        self.open = Some(Open { explicit, level, read_only, begin, statements, doubt, opaque, lost });
     }
 
     /// Compares what was understood with the status behind a statement. `keeps`: a transaction
@@ -449,7 +419,7 @@ impl Lane {
             (Some(open), true) => open.opaque |= !keeps && self.autocommits,
             (Some(open), false) => {
                 open.opaque |= keeps;
-                let before = open.ops.last().map_or(open.begin.before, |op| op.times.before);
+                let before = open.statements.ops.last().map_or(open.begin.before, |op| op.times.before);
                 let ended = if open.opaque { Ended::Unknown } else { Ended::Committed };
                 self.end(Times { before, after: times.after }, ended);
             }
@@ -468,28 +438,16 @@ impl Lane {
             self.begin(false, false, times.before);
         }
         if let Some(open) = &mut self.open {
-            open.savepoints.retain(|(known, _)| *known != name);
-            open.savepoints.push((name, open.ops.len()));
+            open.statements.savepoint(name, true);
         }
     }
 
     fn release(&mut self, name: &str) {
-        let Some(open) = &mut self.open else { return };
-        if let Some(at) = open.savepoints.iter().rposition(|(known, _)| known == name) {
-            open.savepoints.truncate(at);
-        }
+        self.open.iter_mut().for_each(|open| open.statements.release(name));
     }
 
     fn roll_back_to(&mut self, name: &str) {
-        let Some(open) = &mut self.open else { return };
-        match open.savepoints.iter().rposition(|(known, _)| known == name) {
-            Some(at) => {
-                open.ops.truncate(open.savepoints[at].1);
-                open.savepoints.truncate(at + 1);
-            }
-            // A savepoint that was not seen: nobody knows what is left.
-            None => open.opaque = true,
-        }
+        self.open.iter_mut().for_each(|open| open.opaque |= !open.statements.roll_back_to(name));
     }
 
     fn set(&mut self, setting: Setting) {
@@ -513,16 +471,13 @@ impl Lane {
         // A statement behind one that may have ended the transaction: what came before may be
         // undone or not.
         open.opaque |= open.doubt;
-        if open.ops.len() >= MAX_OPS {
-            open.ops.clear();
-            (open.opaque, open.savepoints) = (true, Vec::new());
-        }
-        open.ops.push(op);
+        open.opaque |= !open.statements.push(op);
     }
 
     fn end(&mut self, end: Times, ended: Ended) {
         let Some(open) = self.open.take() else { return };
-        let Open { level, read_only, begin, mut ops, doubt, opaque, .. } = open;
+        let Open { level, read_only, begin, statements, doubt, opaque, .. } = open;
+        let mut ops = statements.ops;
         let certain = ended == Ended::Aborted || !(doubt || opaque);
         if !certain {
             // Whatever it was, it was not before its first statement.
@@ -535,7 +490,7 @@ impl Lane {
         }
         let ended = if certain { ended } else { Ended::Unknown };
         let (session, unit) = (self.session, None);
-        self.done.push(Transaction { session, level, read_only, unit, begin, ops, end, ended });
+        self.outstanding.ended(Transaction { session, level, read_only, unit, begin, ops, end, ended });
     }
 }
 

@@ -1,7 +1,9 @@
 //! The numbers that the server chooses for `AUTO_INCREMENT` columns, written into the statements
 //! that were answered with them.
 
-use super::text::{Kind, Piece, content_of, pieces};
+use crate::pieces::{Kind, Piece};
+
+use super::text::{content_of, pieces};
 
 /// The table of an INSERT of one row that names its columns, in lower case, and where its two lists
 /// end.

@@ -12,10 +12,10 @@ use std::thread;
 
 use margay_wire::mysql::{Event, LoginMask, Session, asked, mask_greeting};
 
-use crate::database::{Database, Message};
-use crate::relay::{BUFFER, Peer, Relay, lock, mentions_database, read};
+use crate::database::Database;
+use crate::relay::{BUFFER, Peer, Relay, blind, lock, read};
 use crate::socket::Socket;
-use crate::text::wants_database_alone;
+use crate::transaction::Outstanding;
 
 use super::lane::{Ground, Lane};
 use super::text::touches_no_row;
@@ -35,16 +35,12 @@ struct Connection {
 }
 
 impl Peer for Connection {
-    fn since(&self) -> Option<i64> {
-        self.lane.since()
+    fn outstanding(&self) -> &Outstanding {
+        &self.lane.outstanding
     }
 
-    fn asked(&self) -> Option<i64> {
-        self.lane.asked()
-    }
-
-    fn cut(&self) {
-        self.ends.iter().flatten().for_each(|end| end.shutdown(Shutdown::Both));
+    fn ends(&self) -> &[Option<Socket>; 2] {
+        &self.ends
     }
 }
 
@@ -98,7 +94,7 @@ impl Relay {
                 let mut connection = lock(connection);
                 // Inside the lock, so that nobody sees a time that has not been promised.
                 let now = self.now();
-                connection.lane.sends(now);
+                connection.lane.outstanding.sends(now);
                 connection.session.sent(bytes, now);
                 self.mysql_take(&mut connection, now, false);
                 let new = connection.database.is_none();
@@ -126,7 +122,7 @@ impl Relay {
                 };
                 let mut connection = lock(connection);
                 let mut lane = Lane::new(connection.number, ground);
-                lane.sends(connection.lane.since().unwrap_or_else(|| self.now()));
+                lane.outstanding.sends(connection.lane.outstanding.since.unwrap_or_else(|| self.now()));
                 (connection.lane, connection.database) = (lane, Some(database));
             }
             Err(why) => {
@@ -143,13 +139,10 @@ impl Relay {
     /// Waits for the collector if the bytes are of a statement that has to.
     fn mysql_wait(&self, connection: &Mutex<Connection>, bytes: &[u8]) {
         let Some(database) = lock(connection).database.clone() else { return };
-        if mentions_database(bytes) {
-            let texts = asked(bytes).unwrap_or_default();
-            let alone = texts.into_iter().filter(|text| wants_database_alone(text));
-            alone.for_each(|text| self.ask(|reply| Message::Leave(text.to_owned(), reply)));
-        }
-        if database.is_stale() && !asked(bytes).is_some_and(|texts| texts.into_iter().all(touches_no_row)) {
-            self.ask(|reply| Message::Cut(Arc::clone(&database), reply));
+        let texts = || asked(bytes);
+        self.wait_to_leave(bytes, texts);
+        if database.is_stale() {
+            self.wait_for_cut(&database, texts, touches_no_row);
         }
     }
 
@@ -203,8 +196,7 @@ impl Relay {
                     database.iter().for_each(|database| lock(&database.about).accepted += 1);
                 }
                 Event::Blind(why) => {
-                    let concern =
-                        format!("connection {number} is relayed, but not understood any more: {why}");
+                    let concern = blind(*number, why);
                     match database {
                         Some(database) => lock(&database.about).concerns.push(concern),
                         None => lock(&self.told).concerns.push(concern),
@@ -227,14 +219,8 @@ impl Relay {
             for name in std::mem::take(&mut lane.strays) {
                 self.note_stray(&database.name, &name);
             }
-            for transaction in lane.done() {
-                if transaction.changes_schema() {
-                    database.changed();
-                }
-                // Without a collector nobody wants to know.
-                let _ = self.collector.send(Message::Ended(Arc::clone(database), transaction));
-            }
         }
+        self.pass_on(database.as_ref(), &mut lane.outstanding);
         if gone || session.is_blind() || session.is_idle() || database.is_none() {
             lane.rests();
         }

@@ -1,8 +1,9 @@
 //! What SET sets, and which variables change what texts mean.
 
 use crate::level::OwnLevel;
+use crate::pieces::{Kind, Piece};
 
-use super::text::{Kind, Piece, content_of, pieces, tokens};
+use super::text::{content_of, pieces, tokens};
 
 /// What SET sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -87,7 +88,7 @@ pub(crate) fn is_usual_mode(modes: &str) -> bool {
 /// What a SET sets, one after the other.
 pub(crate) fn settings(text: &str) -> Vec<Setting> {
     let all: Vec<Piece<'_>> =
-        pieces(text).into_iter().filter(|piece| piece.kind != Kind::Blank).skip(1).collect();
+        pieces(text).filter(|piece| piece.kind != Kind::Blank).skip(1).collect();
     let mut depth = 0_i32;
     let ends = |piece: &Piece<'_>| {
         depth += i32::from(piece.text == "(") - i32::from(piece.text == ")");

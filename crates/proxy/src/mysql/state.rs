@@ -6,13 +6,13 @@
 //! and hold up whoever alters them. So larger tables are not looked up later; what they held is
 //! unknown.
 
-use margay_history::{Access, HistoryBuilder, Table, Unit, ValueId};
+use margay_history::{HistoryBuilder, Table, Unit, ValueId};
 use margay_wire::mysql::kind;
 use mysql::prelude::Queryable;
 use mysql::{Conn, Value};
 
 use crate::catalog::{Catalog, KnownTable};
-use crate::initial::{FirstState, Initial, MAX_ROWS, MAX_ROWS_OF_ALL};
+use crate::initial::{FirstState, Initial, MAX_ROWS, MAX_ROWS_OF_ALL, initial};
 
 use super::address::shown;
 use super::values::value;
@@ -64,15 +64,12 @@ fn read(conn: &mut Conn, known: &KnownTable, builder: &mut HistoryBuilder) -> Re
     for row in rows.map_err(shown)? {
         let row = row.map_err(shown)?;
         let kinds: Vec<u32> = row.columns_ref().iter().map(type_number).collect();
-        let cells: Vec<Option<Vec<u8>>> = row
-            .unwrap()
-            .into_iter()
-            .map(|cell| match cell {
-                Value::Bytes(bytes) => Some(bytes),
-                _ => None,
-            })
-            .collect();
-        initial(known, &kinds, &cells, builder)?;
+        let cells = row.unwrap().into_iter().zip(kinds).map(|(cell, kind)| match cell {
+            Value::Bytes(bytes) => value(builder.values(), kind, Some(&bytes)),
+            _ => Some(ValueId::NULL),
+        });
+        let cells: Vec<_> = cells.collect();
+        initial(known, &cells, builder)?;
     }
     Ok(())
 }
@@ -82,36 +79,4 @@ fn read(conn: &mut Conn, known: &KnownTable, builder: &mut HistoryBuilder) -> Re
 fn type_number(column: &mysql::Column) -> u32 {
     let binary = if column.character_set() == 63 { kind::BINARY } else { kind::UNICODE };
     kind::KNOWN | u32::from(column.column_type() as u8) | binary
-}
-
-/// Gives a row its initial value.
-fn initial(
-    known: &KnownTable,
-    kinds: &[u32],
-    cells: &[Option<Vec<u8>>],
-    builder: &mut HistoryBuilder,
-) -> Result<Access, String> {
-    let Table { name, key, columns, .. } = &known.table;
-    let (mut keys, mut rest, mut whole) = (vec![ValueId::NULL; key.len()], Vec::new(), true);
-    for ((column, &kind), cell) in columns.iter().zip(kinds).zip(cells) {
-        let read = value(builder.values(), kind, cell.as_deref());
-        let open = known.table.columns_by_anything.contains(&column.0);
-        match (key.iter().position(|part| *part == column.0), read) {
-            (Some(place), Some(read)) => keys[place] = read,
-            (Some(_), None) => return Err(format!("a key of {name}.{} cannot be read", column.0)),
-            (None, Some(read)) => rest.push((builder.values().intern_name(&column.0), read)),
-            // Whatever it was, anything may have written it since.
-            (None, None) if open => rest.push((builder.values().intern_name(&column.0), ValueId::NULL)),
-            (None, None) => whole = false,
-        }
-    }
-    let key = match keys[..] {
-        [key] => key,
-        ref several => builder.values().list(several),
-    };
-    let value = if whole { builder.values().row(&rest) } else { ValueId::UNKNOWN };
-    let table = builder.table(name);
-    let object = builder.object(Some(table), key);
-    builder.initial(object, value).map_err(|error| error.to_string())?;
-    Ok(Access { object, value })
 }

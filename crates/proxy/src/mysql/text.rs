@@ -5,6 +5,8 @@
 //! A text that hides something is never guessed at: comments that MySQL executes, and statements
 //! whose text is in a string, make [`Verb::Uncertain`].
 
+use crate::pieces::{Grammar, Kind, Piece, Pieces};
+
 use super::settings::{Setting, settings};
 
 /// What a statement does to its transaction.
@@ -38,98 +40,14 @@ pub(crate) enum Verb {
     Uncertain,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
-    /// A word, or a number.
-    Word,
-    /// A name in backticks.
-    Name,
-    /// A string in either quotes.
-    Text,
-    /// Any other character.
-    Sign,
-    /// White space and comments.
-    Blank,
-    /// A comment that is executed.
-    Hidden,
-    /// A semicolon.
-    End,
+/// The pieces of a text.
+pub(crate) fn pieces(text: &str) -> Pieces<'_> {
+    crate::pieces::pieces(text, Grammar::Mysql)
 }
 
-/// A piece of a text.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece<'t> {
-    pub kind: Kind,
-    pub text: &'t str,
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$') || byte >= 0x80
-}
-
-/// The pieces of a text. Strings, names and comments are whole.
-pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let (bytes, mut found, mut at) = (text.as_bytes(), Vec::new(), 0);
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let line = || rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-        let (kind, length) = match rest {
-            [b';', ..] => (Kind::End, 1),
-            [b'#', ..] => (Kind::Blank, line()),
-            [b'-', b'-'] => (Kind::Blank, 2),
-            [b'-', b'-', next, ..] if *next <= b' ' => (Kind::Blank, line()),
-            [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] => (Kind::Hidden, comment(rest)),
-            [b'/', b'*', ..] => (Kind::Blank, comment(rest)),
-            [quote @ (b'\'' | b'"'), ..] => (Kind::Text, quoted(rest, *quote, true)),
-            [b'`', ..] => (Kind::Name, quoted(rest, b'`', false)),
-            [first, ..] if first.is_ascii_whitespace() => (Kind::Blank, 1),
-            [first, ..] if is_word(*first) => {
-                (Kind::Word, rest.iter().take_while(|&&byte| is_word(byte)).count())
-            }
-            _ => (Kind::Sign, 1),
-        };
-        let end = at + length.max(1);
-        found.push(Piece { kind, text: &text[at..end] });
-        at = end;
-    }
-    found
-}
-
-fn comment(rest: &[u8]) -> usize {
-    let end = rest[2..].windows(2).position(|pair| pair == b"*/");
-    end.map_or(rest.len(), |end| end + 4)
-}
-
-fn quoted(rest: &[u8], quote: u8, escapes: bool) -> usize {
-    let mut at = 1;
-    while at < rest.len() {
-        match rest[at] {
-            b'\\' if escapes => at += 2,
-            byte if byte == quote && rest.get(at + 1) == Some(&quote) => at += 2,
-            byte if byte == quote => return at + 1,
-            _ => at += 1,
-        }
-    }
-    rest.len()
-}
-
-/// The statements of a text, without comments around them. Empty ones are left out.
+/// The statements of a text, without the comments around them. Empty ones are left out.
 pub(crate) fn split(text: &str) -> Vec<&str> {
-    let (mut found, mut start, mut end, mut at) = (Vec::new(), None, 0, 0);
-    for piece in pieces(text) {
-        let to = at + piece.text.len();
-        match piece.kind {
-            Kind::Blank => {}
-            Kind::End => found.extend(start.take().map(|start| &text[start..end])),
-            _ => {
-                start.get_or_insert(at);
-                end = to;
-            }
-        }
-        at = to;
-    }
-    found.extend(start.map(|start| &text[start..end]));
-    found
+    crate::pieces::split(text, Grammar::Mysql)
 }
 
 /// What stands in a string, or a name.
@@ -193,7 +111,7 @@ pub(crate) fn plain(text: &str) -> Option<String> {
 /// The words and names of a statement in lower case, and `.`, `=`, `@`, `,`, `(`, `)` and other
 /// characters as they are; a string is `'`.
 pub(crate) fn tokens(text: &str, most: usize) -> Vec<String> {
-    let pieces = pieces(text).into_iter().filter(|piece| piece.kind != Kind::Blank).take(most);
+    let pieces = pieces(text).filter(|piece| piece.kind != Kind::Blank).take(most);
     let shown = |piece: Piece<'_>| match piece.kind {
         Kind::Name => content(piece.text).to_lowercase(),
         Kind::Text => "'".to_owned(),
@@ -289,17 +207,6 @@ fn is_query(tokens: &[String]) -> bool {
     !tokens.iter().any(|word| writes.contains(&word.as_str()))
 }
 
-/// Statements that may carry a password keep their first two words.
-pub(crate) fn without_secrets(text: &str) -> Option<String> {
-    let words = tokens(text, 2);
-    let plain = ["select", "insert", "update", "delete", "replace", "with", "("];
-    if words.first().is_some_and(|first| plain.contains(&first.as_str())) {
-        return None;
-    }
-    let upper = text.to_ascii_uppercase();
-    (upper.contains("PASSWORD") || upper.contains("IDENTIFIED")).then(|| words.join(" ").to_uppercase())
-}
-
 /// Whether a text reads and writes no row of a table, and leaves the schema as it is; or changes
 /// the schema.
 pub(crate) fn touches_no_row(text: &str) -> bool {
@@ -309,42 +216,16 @@ pub(crate) fn touches_no_row(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn texts_are_split_where_statements_end() {
-        let cases: [(&str, &[&str]); 8] = [
-            ("SELECT 1; SELECT 2;", &["SELECT 1", "SELECT 2"]),
-            (" /* a;b */ SELECT ';' -- c;d\n ; # e;\n ;", &["SELECT ';'"]),
-            (r"SELECT 'it\';' ; x", &[r"SELECT 'it\';'", "x"]),
-            ("SELECT 'it''s;' ; x", &["SELECT 'it''s;'", "x"]),
-            ("SELECT \"a;b\", `c;d`; x", &["SELECT \"a;b\", `c;d`", "x"]),
-            ("SELECT 5--1; x", &["SELECT 5--1", "x"]),
-            ("/* a /* b */ SELECT 1", &["SELECT 1"]),
-            ("/*!40101 SET x = 1 */;", &["/*!40101 SET x = 1 */"]),
-        ];
-        for (text, expected) in cases {
-            assert_eq!(split(text), expected, "{text}");
-        }
-    }
+    use crate::pieces::tests::random_texts;
 
     #[test]
     fn reading_never_panics() {
-        let parts = [
-            "'", "\"", "`", "--", "-- ", "#", "/*", "/*!", "*/", ";", "é", "\\", "x", "\n", "SET ", "@@",
-            "=", "(", ",", "SELECT ", "NAMES", ".",
-        ];
-        let mut seed = 1_u64;
-        for _ in 0..40_000 {
-            let mut text = String::new();
-            for _ in 0..8 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                text += parts[(seed >> 33) as usize % parts.len()];
-            }
-            split(&text);
-            verb(&text);
-            plain(&text);
-            without_secrets(&text);
-        }
+        let parts =
+            ["'", "\"", "`", "-- ", "#", "/*!", "*/", ";", "é", "\\", "x", "SET ", "@@", "=", "(", ",", "SELECT ", "NAMES", "."];
+        random_texts(&parts, |text| {
+            verb(text);
+            plain(text);
+        });
     }
 
     #[test]
@@ -392,12 +273,5 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(verb(text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn passwords_are_left_out() {
-        assert_eq!(without_secrets("SET PASSWORD = 'x'").as_deref(), Some("SET PASSWORD"));
-        assert_eq!(without_secrets("create user a identified by 'x'").as_deref(), Some("CREATE USER"));
-        assert_eq!(without_secrets("UPDATE users SET password = 'x'"), None);
     }
 }

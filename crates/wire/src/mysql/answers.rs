@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use crate::body::Body;
 use crate::event::{Executed, Outcome, Prepared, Refusal, Severity, Times};
 use crate::rows::{MAX_ROWS, Rows};
 
 use super::event::{Answer, Event, Ran, status};
 use super::greeting::{capability, greeting};
 use super::packet::{CHUNK, Packet};
-use super::read::Reader;
 use super::session::{Command, Phase, Place, Preparing, Running, Session, Simple, Statement};
 use super::value::{binary_row, column, text_row};
 
@@ -182,7 +182,7 @@ impl Session {
         let Some(Command::Prepare(Preparing { text, .. })) = self.queue.pop_front() else {
             return Err(unfit("an answer"));
         };
-        let mut reader = Reader(packet.body);
+        let mut reader = Body(packet.body);
         match reader.u8() {
             Some(ERROR) => return Ok(()),
             Some(OK) => {}
@@ -190,8 +190,8 @@ impl Session {
         }
         let short = || unfit("an answer to a preparation");
         let (number, [columns, parameters]) = reader
-            .u32()
-            .zip(reader.u16().zip(reader.u16()).map(|(columns, parameters)| [columns, parameters]))
+            .le32()
+            .zip(reader.le16().zip(reader.le16()).map(|(columns, parameters)| [columns, parameters]))
             .ok_or_else(short)?;
         let lists = [columns, parameters].into_iter().filter(|&count| count > 0);
         let left: u32 = lists.map(|count| u32::from(count) + u32::from(!no_eof)).sum();
@@ -261,7 +261,7 @@ impl Running {
                 Ok(AnswerProgress::More)
             }
             _ => {
-                let mut reader = Reader(packet.body);
+                let mut reader = Body(packet.body);
                 let count = reader.number().filter(|count| (1..=4096).contains(count) && reader.is_empty());
                 self.place = Place::Columns(count.ok_or_else(|| unfit("an answer"))?);
                 Ok(AnswerProgress::More)
@@ -318,10 +318,10 @@ fn unfit(what: &str) -> String {
 }
 
 fn done(body: &[u8]) -> Option<Done> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     reader.u8()?;
     let (affected, inserted) = (reader.number()?, reader.number()?);
-    let status = reader.u16()?;
+    let status = reader.le16()?;
     Some(Done { affected, inserted, changed: changed(reader.0), status })
 }
 
@@ -338,16 +338,16 @@ fn end(body: &[u8], no_eof: bool) -> Option<Done> {
     if no_eof {
         return done(body);
     }
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     reader.bytes(3)?;
-    Some(Done { status: reader.u16()?, ..Done::default() })
+    Some(Done { status: reader.le16()?, ..Done::default() })
 }
 
 /// An error: its number as a text. Those that end the connection are known by their numbers.
 fn refusal(body: &[u8]) -> Option<Refusal> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     reader.u8()?;
-    let code = reader.u16()?;
+    let code = reader.le16()?;
     // Shutdown, a killed connection, and what comes of broken connections.
     let fatal = matches!(code, 1053 | 1152..=1161 | 1184 | 1927 | 4031);
     let severity = if fatal { Severity::Fatal } else { Severity::Error };

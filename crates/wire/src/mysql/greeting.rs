@@ -1,7 +1,8 @@
 //! The first packets of both sides.
 
+use crate::body::Body;
+
 use super::event::Connected;
-use super::read::Reader;
 
 /// Bits of the capabilities.
 pub(crate) mod capability {
@@ -74,7 +75,7 @@ impl LoginMask {
 
 /// Where the halves of the capabilities are, and MariaDB's own.
 fn places(body: &[u8]) -> Option<[usize; 3]> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     if reader.u8()? != 10 {
         return None;
     }
@@ -91,9 +92,9 @@ fn places(body: &[u8]) -> Option<[usize; 3]> {
 pub(crate) fn greeting(body: &[u8]) -> Option<(u32, u32)> {
     let [low, high, _] = places(body)?;
     let [low, high] = [low, high].map(|place| u16::from_le_bytes([body[place], body[place + 1]]));
-    let mut reader = Reader(body.get(1..)?);
+    let mut reader = Body(body.get(1..)?);
     reader.string()?;
-    Some((u32::from(low) | u32::from(high) << 16, reader.u32()?))
+    Some((u32::from(low) | u32::from(high) << 16, reader.le32()?))
 }
 
 /// The client's first packet: its capabilities, and what it says about its session. The name of the
@@ -103,17 +104,17 @@ pub(crate) fn greeting(body: &[u8]) -> Option<(u32, u32)> {
 /// Why the session cannot be read.
 pub(crate) fn login(body: &[u8]) -> Result<(u32, Connected), &'static str> {
     const SHORT: &str = "a login that is too short";
-    let mut reader = Reader(body);
-    let capabilities = reader.u32().ok_or(SHORT)?;
+    let mut reader = Body(body);
+    let capabilities = reader.le32().ok_or(SHORT)?;
     if capabilities & capability::PROTOCOL_41 == 0 {
         return Err("a protocol from before MySQL 4.1");
     }
     if capabilities & capability::MASKED != 0 {
         return Err("a client that uses what the proxy did not offer (compression, TLS or query attributes)");
     }
-    let (_, character_set) = reader.u32().zip(reader.u8()).ok_or(SHORT)?;
+    let (_, character_set) = reader.le32().zip(reader.u8()).ok_or(SHORT)?;
     reader.bytes(19).ok_or(SHORT)?;
-    if reader.u32().ok_or(SHORT)? != 0 && capabilities & capability::LONG_PASSWORD == 0 {
+    if reader.le32().ok_or(SHORT)? != 0 && capabilities & capability::LONG_PASSWORD == 0 {
         return Err("a client that uses what the proxy did not offer (MariaDB's capabilities)");
     }
     reader.string().ok_or(SHORT)?;
@@ -138,7 +139,7 @@ pub(crate) fn login(body: &[u8]) -> Result<(u32, Connected), &'static str> {
 
 /// COM_CHANGE_USER: the database and the character set of the session that it makes.
 pub(crate) fn change_user(body: &[u8], capabilities: u32) -> Option<(Option<String>, bool)> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     reader.string()?;
     match capabilities & capability::SECURE_CONNECTION {
         0 => drop(reader.string()?),
@@ -148,7 +149,7 @@ pub(crate) fn change_user(body: &[u8], capabilities: u32) -> Option<(Option<Stri
         }
     }
     let database = text(reader.string()?).ok()?;
-    let unicode = reader.u16().is_some_and(is_unicode);
+    let unicode = reader.le16().is_some_and(is_unicode);
     Some((Some(database).filter(|name| !name.is_empty()), unicode))
 }
 

@@ -1,9 +1,8 @@
 //! Cuts a stream of bytes into packets: a length of three bytes, a number, a body. A body of 16 MiB
 //! − 1 goes on in the next packet.
 
+use crate::body::Body;
 use crate::frame::MAX_BODY;
-
-use super::read::Reader;
 
 /// A body of this length goes on in the next packet.
 pub(crate) const CHUNK: usize = 0xff_ffff;
@@ -112,7 +111,7 @@ fn take<'a>(input: &mut &'a [u8], most: usize) -> &'a [u8] {
 pub fn asked(mut bytes: &[u8]) -> Option<Vec<&str>> {
     let mut texts = Vec::new();
     while !bytes.is_empty() {
-        let mut rest = Reader(bytes);
+        let mut rest = Body(bytes);
         let [a, b, c, _] = rest.array()?;
         let length = u32::from_le_bytes([a, b, c, 0]) as usize;
         let (command, body) = rest.bytes(length)?.split_first()?;

@@ -1,29 +1,13 @@
-//! Reads the parts of a packet. Every read is checked: what is too short gives `None`.
+//! What MySQL's protocol has besides: numbers with their low byte first.
 
-/// What is left of a packet.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Reader<'a>(pub &'a [u8]);
+use crate::body::Body;
 
-impl<'a> Reader<'a> {
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.bytes(N)?.try_into().ok()
-    }
-
-    pub fn u8(&mut self) -> Option<u8> {
-        self.array().map(u8::from_le_bytes)
-    }
-
-    pub fn u16(&mut self) -> Option<u16> {
+impl<'a> Body<'a> {
+    pub fn le16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    pub fn u32(&mut self) -> Option<u32> {
+    pub fn le32(&mut self) -> Option<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
@@ -31,7 +15,7 @@ impl<'a> Reader<'a> {
     pub fn number(&mut self) -> Option<u64> {
         Some(match self.u8()? {
             small @ 0..=0xfa => small.into(),
-            0xfc => self.u16()?.into(),
+            0xfc => self.le16()?.into(),
             0xfd => {
                 let [a, b, c] = self.array()?;
                 u32::from_le_bytes([a, b, c, 0]).into()
@@ -46,18 +30,6 @@ impl<'a> Reader<'a> {
         let length = usize::try_from(self.number()?).ok()?;
         self.bytes(length)
     }
-
-    /// The bytes up to the next zero.
-    pub fn string(&mut self) -> Option<&'a [u8]> {
-        let end = self.0.iter().position(|&byte| byte == 0)?;
-        let taken = &self.0[..end];
-        self.0 = &self.0[end + 1..];
-        Some(taken)
-    }
-
-    pub fn is_empty(self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 #[cfg(test)]
@@ -67,15 +39,15 @@ mod tests {
     #[test]
     fn numbers_have_four_forms() {
         let bytes = [0xfa, 0xfc, 1, 2, 0xfd, 1, 0, 1, 0xfe, 1, 0, 0, 0, 0, 0, 0, 1, 0xfb];
-        let mut reader = Reader(&bytes);
+        let mut reader = Body(&bytes);
         let read: Vec<_> = (0..5).map(|_| reader.number()).collect();
         assert_eq!(read, [Some(250), Some(513), Some(65537), Some((1 << 56) + 1), None]);
     }
 
     #[test]
     fn what_is_too_short_is_nothing() {
-        assert_eq!(Reader(&[3, 1, 2]).counted(), None);
-        assert_eq!(Reader(&[0xfe, 255, 255, 255, 255, 255, 255, 255, 255]).counted(), None);
-        assert_eq!(Reader(b"abc").string(), None);
+        assert_eq!(Body(&[3, 1, 2]).counted(), None);
+        assert_eq!(Body(&[0xfe, 255, 255, 255, 255, 255, 255, 255, 255]).counted(), None);
+        assert_eq!(Body(b"abc").string(), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use crate::body::Body;
 use crate::event::{Bound, Column, Prepared, Times};
 use crate::frame::MAX_BODY;
 use crate::rows::Rows;
@@ -11,7 +12,6 @@ use crate::session::MAX_QUEUE;
 use super::event::{Answer, Connected, Event};
 use super::greeting::{change_user, login};
 use super::packet::{Framer, Packet};
-use super::read::Reader;
 use super::value::{binary, parameter};
 
 /// More bytes in outstanding commands and prepared statements than this make a session blind.
@@ -277,7 +277,7 @@ impl Session {
             0x18 => return self.long_data(body),
             0x19 => return self.close(body),
             0x1a => {
-                let statement = Reader(body).u32().and_then(|number| self.statements.get_mut(&number));
+                let statement = Body(body).le32().and_then(|number| self.statements.get_mut(&number));
                 statement.into_iter().for_each(|statement| statement.long = false);
                 Some(Command::Simple(Simple::Nothing))
             }
@@ -306,8 +306,8 @@ impl Session {
     }
 
     fn execute(&mut self, body: &[u8], whole: bool, sent: i64) -> Option<Command> {
-        let mut reader = Reader(body);
-        let number = reader.u32()?;
+        let mut reader = Body(body);
+        let number = reader.le32()?;
         reader.bytes(5)?;
         let waits = self.queue.iter().rev().find_map(|command| match command {
             Command::Prepare(preparing) => Some(preparing.text.clone()),
@@ -336,7 +336,7 @@ impl Session {
     }
 
     fn long_data(&mut self, body: &[u8]) {
-        let number = Reader(body).u32();
+        let number = Body(body).le32();
         if let Some(statement) = number.and_then(|number| self.statements.get_mut(&number)) {
             statement.long = true;
         }
@@ -344,7 +344,7 @@ impl Session {
     }
 
     fn close(&mut self, body: &[u8]) {
-        let closed = Reader(body).u32().and_then(|number| self.statements.remove(&number));
+        let closed = Body(body).le32().and_then(|number| self.statements.remove(&number));
         let text = closed.and_then(|closed| closed.text).map_or(0, |text| text.len());
         self.held = self.held.saturating_sub(body.len() + 1 + text);
     }
@@ -372,7 +372,7 @@ impl Running {
 /// The parameters of an execution as texts; none if they cannot be read. Types are told once, and
 /// stay.
 fn parameters(
-    mut reader: Reader<'_>,
+    mut reader: Body<'_>,
     statement: &mut Statement,
     unicode: bool,
 ) -> Option<Vec<Option<Vec<u8>>>> {

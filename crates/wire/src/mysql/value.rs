@@ -3,10 +3,10 @@
 
 use std::io::Write;
 
+use crate::body::Body;
 use crate::event::Column;
 
 use super::greeting::is_unicode;
-use super::read::Reader;
 
 /// What the number of a type ([`Column::kind`]) says.
 pub mod kind {
@@ -57,16 +57,16 @@ pub mod kind {
 
 /// A packet that describes a column.
 pub(crate) fn column(body: &[u8]) -> Option<Column> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     for _ in 0..4 {
         reader.counted()?;
     }
     let name = String::from_utf8_lossy(reader.counted()?).into_owned();
     reader.counted()?;
     reader.number()?;
-    let collation = reader.u16()?;
-    reader.u32()?;
-    let (of, flags) = (reader.u8()?, reader.u16()?);
+    let collation = reader.le16()?;
+    reader.le32()?;
+    let (of, flags) = (reader.u8()?, reader.le16()?);
     let text = match collation {
         63 => kind::BINARY,
         other if is_unicode(other) => kind::UNICODE,
@@ -85,7 +85,7 @@ pub(crate) fn parameter(of: u8, flags: u8, unicode: bool) -> u32 {
 }
 
 /// The next value of the binary protocol, as a text.
-pub(crate) fn binary(kind: u32, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
+pub(crate) fn binary(kind: u32, reader: &mut Body<'_>) -> Option<Vec<u8>> {
     let unsigned = kind & kind::UNSIGNED != 0;
     let whole = |signed: i64, plain: u64| if unsigned { plain.to_string() } else { signed.to_string() };
     let text = match kind::of(kind) {
@@ -117,40 +117,40 @@ pub(crate) fn binary(kind: u32, reader: &mut Reader<'_>) -> Option<Vec<u8>> {
 }
 
 /// A date or a moment: what is left out at its end is zero.
-fn moment(reader: &mut Reader<'_>, date: bool) -> Option<String> {
+fn moment(reader: &mut Body<'_>, date: bool) -> Option<String> {
     let length = reader.u8()?;
-    let mut fields = Reader(reader.bytes(length.into())?);
+    let mut fields = Body(reader.bytes(length.into())?);
     let (mut day, mut clock, mut micros) = ((0, 0, 0), (0, 0, 0), 0);
     if length >= 4 {
-        day = (fields.u16()?, fields.u8()?, fields.u8()?);
+        day = (fields.le16()?, fields.u8()?, fields.u8()?);
     }
     if length >= 7 {
         clock = (fields.u8()?, fields.u8()?, fields.u8()?);
     }
     if length >= 11 {
-        micros = fields.u32()?;
+        micros = fields.le32()?;
     }
     let date_text = format!("{:04}-{:02}-{:02}", day.0, day.1, day.2);
     let time_text = format!("{:02}:{:02}:{:02}.{micros:06}", clock.0, clock.1, clock.2);
     Some(if date { date_text } else { format!("{date_text} {time_text}") })
 }
 
-fn time(reader: &mut Reader<'_>) -> Option<String> {
+fn time(reader: &mut Body<'_>) -> Option<String> {
     let length = reader.u8()?;
-    let mut fields = Reader(reader.bytes(length.into())?);
+    let mut fields = Body(reader.bytes(length.into())?);
     if length < 8 {
         return Some("00:00:00.000000".to_owned());
     }
     let sign = if fields.u8()? == 0 { "" } else { "-" };
-    let (days, hours, minutes, seconds) = (fields.u32()?, fields.u8()?, fields.u8()?, fields.u8()?);
-    let micros = if length >= 12 { fields.u32()? } else { 0 };
+    let (days, hours, minutes, seconds) = (fields.le32()?, fields.u8()?, fields.u8()?, fields.u8()?);
+    let micros = if length >= 12 { fields.le32()? } else { 0 };
     let hours = u64::from(days) * 24 + u64::from(hours);
     Some(format!("{sign}{hours:02}:{minutes:02}:{seconds:02}.{micros:06}"))
 }
 
 /// Writes a row of the text protocol the way that [`crate::Rows`] keeps rows.
 pub(crate) fn text_row(columns: &[Column], body: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     let mut row = start(columns, body.len());
     for _ in columns {
         if reader.0.first() == Some(&0xfb) {
@@ -165,7 +165,7 @@ pub(crate) fn text_row(columns: &[Column], body: &[u8]) -> Option<Vec<u8>> {
 
 /// The same with a row of the binary protocol.
 pub(crate) fn binary_row(columns: &[Column], body: &[u8]) -> Option<Vec<u8>> {
-    let mut reader = Reader(body);
+    let mut reader = Body(body);
     reader.u8()?;
     let nulls = reader.bytes((columns.len() + 9) / 8)?;
     let mut row = start(columns, body.len());
@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     fn shown(of: u8, flags: u8, bytes: &[u8]) -> Option<String> {
-        let mut reader = Reader(bytes);
+        let mut reader = Body(bytes);
         let read = binary(parameter(of, flags, true), &mut reader)?;
         reader.is_empty().then(|| String::from_utf8(read).expect("text"))
     }

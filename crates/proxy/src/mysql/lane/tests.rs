@@ -31,7 +31,7 @@ fn session(status: u16) -> Lane {
 /// …
 fn says(lane: &mut Lane, said: &[(&str, Result<u16, &str>)]) {
     for ((text, answered), now) in said.iter().zip((10..).step_by(10)) {
-        lane.sends(now);
+        lane.outstanding.sends(now);
         let answer = match answered {
             Ok(status) => answer(text, Outcome::Done(String::new()), now, Some(*status)),
             Err("lost") => answer(text, Outcome::Lost, now, None),
@@ -44,7 +44,7 @@ fn says(lane: &mut Lane, said: &[(&str, Result<u16, &str>)]) {
 
 fn told(lane: &mut Lane) -> Vec<(Vec<String>, Ended)> {
     let text = |op: &Op| if op.executed.is_none() { "?".to_owned() } else { op.text.to_string() };
-    lane.done().map(|it| (it.ops.iter().map(text).collect(), it.ended)).collect()
+    lane.outstanding.done().map(|it| (it.ops.iter().map(text).collect(), it.ended)).collect()
 }
 
 #[track_caller]
@@ -141,9 +141,9 @@ fn without_autocommit_the_first_statement_begins() {
     // The read that failed may have taken the snapshot.
     let mut lane = session(0);
     says(&mut lane, &[("SELECT x FROM a", Err("1365")), ("SELECT y FROM a", Ok(1)), ("COMMIT", Ok(0))]);
-    let transactions: Vec<Transaction> = lane.done().collect();
+    let transactions: Vec<Transaction> = lane.outstanding.done().collect();
     assert_eq!((transactions.len(), transactions[0].begin.before), (1, 10));
-    assert_eq!((lane.since(), lane.asked()), (None, None));
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (None, None));
 }
 
 #[test]
@@ -285,13 +285,13 @@ fn levels_are_followed() {
             ("UPDATE g", Ok(IDLE)),
         ],
     );
-    let levels: Vec<Option<OwnLevel>> = lane.done().map(|transaction| transaction.level).collect();
+    let levels: Vec<Option<OwnLevel>> = lane.outstanding.done().map(|transaction| transaction.level).collect();
     let of = [RepeatableRead, Serializable, Serializable, RepeatableRead, ReadCommitted];
     let expected: Vec<_> = of.map(Some).into_iter().chain([None, Some(ReadCommitted)]).collect();
     assert_eq!(levels, expected);
     lane.event(Event::Reset(None, Times { before: 500, after: 501 }));
     says(&mut lane, &[("UPDATE h", Ok(IDLE))]);
-    assert_eq!(lane.done().map(|transaction| transaction.level).collect::<Vec<_>>(), [Some(RepeatableRead)]);
+    assert_eq!(lane.outstanding.done().map(|transaction| transaction.level).collect::<Vec<_>>(), [Some(RepeatableRead)]);
 }
 
 /// InnoDB may have taken the snapshot with `START TRANSACTION WITH CONSISTENT SNAPSHOT`: engines
@@ -307,7 +307,7 @@ fn the_interval_begins_at_begin() {
             ("COMMIT", Ok(IDLE)),
         ],
     );
-    let transactions: Vec<Transaction> = lane.done().collect();
+    let transactions: Vec<Transaction> = lane.outstanding.done().collect();
     assert_eq!((transactions[0].begin.before, transactions[0].ops[0].times.before), (10, 20));
 }
 
@@ -317,9 +317,9 @@ fn the_interval_begins_at_begin() {
 fn what_is_outstanding_holds_the_time_back() {
     let mut lane = session(IDLE);
     says(&mut lane, &[("BEGIN", Ok(OPEN)), ("UPDATE a", Ok(OPEN))]);
-    assert_eq!((lane.since(), lane.asked()), (Some(10), None));
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (Some(10), None));
     says(&mut lane, &[("COMMIT", Ok(IDLE))]);
-    assert_eq!((lane.since(), lane.asked()), (None, None));
+    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (None, None));
 }
 
 /// Numbers that mysql2 sends as doubles are whole; texts in unknown character sets are not known.
