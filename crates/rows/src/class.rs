@@ -1,12 +1,15 @@
 //! Values and types that mean the same in every database, or have one form only.
 
 use margay_history::{Table, Value};
+use margay_sql::Dialect;
 
 /// What a column holds, as far as values are compared here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     Int,
     Text,
+    /// `char(n)` of MySQL, which cuts trailing spaces off.
+    Padded,
     Bool,
     /// Texts of 36 characters, in lower case.
     Uuid,
@@ -30,6 +33,7 @@ impl Class {
             "serial" | "bigserial" | "smallserial" | "serial4" | "serial8" => Class::Int,
             "text" | "varchar" | "string" => Class::Text,
             "character" if kind.starts_with("character varying") => Class::Text,
+            "char" | "character" | "bpchar" => Class::Padded,
             "bool" | "boolean" => Class::Bool,
             "uuid" => Class::Uuid,
             "date" => Class::Date,
@@ -45,12 +49,16 @@ impl Class {
     /// The class of a type that values are cast to, if the cast changes no value of the class.
     pub fn of_cast(kind: &str) -> Option<Class> {
         let class = Class::of(kind);
-        (class != Class::Other && !kind.contains('(')).then_some(class)
+        (!matches!(class, Class::Other | Class::Padded) && !kind.contains('(')).then_some(class)
     }
 
-    /// The class of a table's column.
-    pub fn column(table: &Table, column: usize) -> Class {
-        Class::of(&table.columns[column].1)
+    /// The class of a table's column. Elsewhere than in MySQL, `char(n)` is filled up to its length,
+    /// except in comparisons.
+    pub fn column(table: &Table, column: usize, dialect: Dialect) -> Class {
+        match Class::of(&table.columns[column].1) {
+            Class::Padded if !dialect.is_mysql() => Class::Other,
+            class => class,
+        }
     }
 
     /// Whether a value of such a column is stored as it is given.
@@ -58,6 +66,7 @@ impl Class {
         match (self, value) {
             (Class::Other, _) => false,
             (_, Value::Null) | (Class::Int, Value::Int(_)) | (Class::Text, Value::Text(_)) => true,
+            (Class::Padded, Value::Text(text)) => !text.ends_with(' '),
             (Class::Bool, Value::Bool(_)) => true,
             (Class::Uuid, Value::Text(text)) => fits(text, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"),
             (Class::Date, Value::Text(text)) => fits(text, "dddd-dd-dd"),
@@ -133,7 +142,7 @@ mod tests {
     fn types_have_classes() {
         assert_eq!(["int", "BIGINT", "varchar(20)"].map(Class::of), [Class::Int, Class::Int, Class::Text]);
         assert_eq!(
-            ["decimal(12,2)", "char(3)", "", "timestamp", "timestamptz(0)"].map(Class::of),
+            ["decimal(12,2)", "binary(3)", "", "timestamp", "timestamptz(0)"].map(Class::of),
             [Class::Other; 5]
         );
         assert_eq!(
@@ -143,6 +152,9 @@ mod tests {
         assert!(Class::Int.keeps(Value::Int(3)) && !Class::Int.keeps(Value::Text("3")));
         assert!(!Class::Other.keeps(Value::Int(3)) && !Class::Bool.keeps(Value::Int(1)));
         assert_eq!(Class::of_cast("varchar(3)"), None, "it may cut a text off");
+        assert_eq!(["char(3)", "CHARACTER(3)", "bpchar"].map(Class::of), [Class::Padded; 3]);
+        assert_eq!(Class::of_cast("char"), None, "it may cut a text off");
+        assert!(Class::Padded.keeps(Value::Text("a b")) && !Class::Padded.keeps(Value::Text("a ")));
     }
 
     #[test]

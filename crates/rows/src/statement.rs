@@ -199,11 +199,11 @@ impl<'a> Run<'a> {
     fn object(&mut self, table: usize, values: &[ValueId]) -> OrReason<ObjectId> {
         let def = self.table(table);
         for (column, &value) in key(def).into_iter().zip(values) {
-            let class = Class::column(def, column);
             let dialect = self.dialect;
+            let class = Class::column(def, column, dialect);
             let value = self.get(value);
             let odd = matches!(value, Value::Text(text) if !dialect.knows_equals_of(text));
-            let folded = class == Class::Text && (dialect.ignores_case() || odd);
+            let folded = class == Class::Padded || class == Class::Text && (dialect.ignores_case() || odd);
             if folded || matches!(value, Value::Null) || !class.keeps(value) {
                 return Err(format!("a key of {} that may be written in several ways", def.name));
             }
@@ -273,7 +273,8 @@ impl<'a> Run<'a> {
     fn written(&mut self, table: usize, object: ObjectId, given: &[(usize, ValueId)]) -> OrReason<Access> {
         let mut columns = Vec::with_capacity(given.len());
         for &(column, value) in given {
-            let kept = Class::column(self.table(table), column).keeps(self.builder.values().get(value));
+            let class = Class::column(self.table(table), column, self.dialect);
+            let kept = class.keeps(self.builder.values().get(value));
             if !kept && !self.partly {
                 let name = &self.table(table).columns[column].0;
                 return Err(format!("a value of {name} that may be stored in another form"));
@@ -281,9 +282,9 @@ impl<'a> Run<'a> {
             columns.push((self.name(table, column), if kept { value } else { ValueId::UNKNOWN }));
         }
         if let Some(known) = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new())) {
-            let (tables, values) = (self.tables, self.builder.values());
+            let (tables, dialect, values) = (self.tables, self.dialect, self.builder.values());
             let learned = given.iter().map(|&(column, value)| {
-                let kept = is_learned(&tables[table], column, values.get(value));
+                let kept = is_learned(&tables[table], column, dialect, values.get(value));
                 (column_key(tables, table, column), if kept { value } else { ValueId::UNKNOWN })
             });
             known.extend(learned);
@@ -553,12 +554,13 @@ impl<'a> Run<'a> {
         for (column, &value) in
             outputs.iter().zip(row).filter_map(|(output, value)| Some(((*output)?, value)))
         {
-            if keys.contains(&column) || !Class::column(def, column).keeps(self.builder.values().get(value)) {
+            let class = Class::column(def, column, self.dialect);
+            if keys.contains(&column) || !class.keeps(self.builder.values().get(value)) {
                 continue;
             }
             columns.push((self.name(table, column), value));
             let known = self.known.rows.entry((table, object)).or_insert_with(|| Some(HashMap::new()));
-            let learned = is_learned(def, column, self.builder.values().get(value));
+            let learned = is_learned(def, column, self.dialect, self.builder.values().get(value));
             let value = if learned { value } else { ValueId::UNKNOWN };
             known.get_or_insert_default().insert(column_key(self.tables, table, column), value);
         }
@@ -588,9 +590,9 @@ fn read(object: ObjectId, value: ValueId, lock: Option<ReadLock>) -> Became {
 
 /// Whether a transaction that read or wrote a value knows what the column holds from then on: not
 /// if it may be stored in another form, or changed by something that is not recorded.
-fn is_learned(table: &Table, column: usize, value: Value<'_>) -> bool {
+fn is_learned(table: &Table, column: usize, dialect: Dialect, value: Value<'_>) -> bool {
     let unseen = table.written_by_anything || table.columns_by_anything.contains(&table.columns[column].0);
-    !unseen && Class::column(table, column).keeps(value)
+    !unseen && Class::column(table, column, dialect).keeps(value)
 }
 
 /// The name under which a column's value is known.
