@@ -265,6 +265,15 @@ pub struct ProxyArgs {
     /// logical decoding; or `none`
     #[arg(long, value_name = "WHAT", default_value = "log", value_parser = ["log", "none"])]
     pub evidence: String,
+    /// Record a keyed hash of every value instead of the value, and reads and writes of rows instead
+    /// of statements. The key is random and is not kept. Margay then reads no log and does not verify
+    /// while the application runs (docs/PROXY.md)
+    #[arg(long)]
+    pub hash_values: bool,
+    /// Do not record this column, and record reads and writes of rows instead of statements; may be
+    /// given several times
+    #[arg(long, value_name = "TABLE.COLUMN")]
+    pub redact: Vec<String>,
     /// Answer `unknown` if Margay fully understood a smaller percentage of the transactions
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = percent)]
     pub require_coverage: f64,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use margay::Choice;
 use margay_drivers::Target;
 use margay_formats::Format;
-use margay_proxy::{Options, Output, Outputs, Proxy, Recorded, united};
+use margay_proxy::{Options, Output, Outputs, Proxy, Recorded, Secrecy, united};
 use margay_runner::Monitor;
 
 use crate::args::ProxyArgs;
@@ -92,6 +92,7 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
         log: args.evidence == "log",
         unit_field: args.unit.clone(),
         outputs,
+        secrecy: Secrecy::new(args.hash_values, &args.redact).map_err(Failure::new)?,
     };
     let proxy = {
         let _progress =

@@ -1,4 +1,17 @@
 //! `margay proxy` accuses nobody for what a correct database does, nor for what was not recorded.
+//!
+//! Each cause of a false accusation has its test:
+//!
+//! | cause | test |
+//! |---|---|
+//! | rows that were there before; triggers, cascades, rules, generated columns; identities; `now()`, `random()`, sequences, functions; keys that fold values; an insertion over an unseen deletion | [`SUSPICIOUS`], for MariaDB in `proxy_mysql.rs` |
+//! | somebody else writes | [`with_another_writer_nobody_is_accused`] |
+//! | a snapshot at Parse | [`a_snapshot_may_be_older_than_its_query`] |
+//! | a commit at Sync | [`what_fails_at_sync_was_never_there`] |
+//! | a level assumed too high | [`a_level_that_a_role_has_is_not_assumed`] |
+//! | a replica | [`a_replica_promises_less`] |
+//! | a pooler behind the proxy | `pgbouncer` in `proxy_clients.rs` |
+//! | lost records | [`a_disk_that_is_full_stops_the_recording_and_not_the_application`], [`a_killed_proxy_leaves_a_true_file`] |
 
 mod common;
 #[path = "common/proxying.rs"]
@@ -7,15 +20,16 @@ mod proxying;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use common::margay;
 use margay_servers::{Server, started};
-use proxying::{SHOP, Waiting, direct, server};
+use proxying::{SHOP, Stale, Waiting, direct, replace, server, ten_again};
 
 /// What a correct database does that a careless recorder would take for a fault: a name, a schema,
 /// and what two clients do in turns. Nothing of it may be called a violation.
-const SUSPICIOUS: [(&str, &str, &[&str]); 11] = [
+const SUSPICIOUS: [(&str, &str, &[&str]); 12] = [
     (
         "rows that were there before",
         "CREATE TABLE t (id int PRIMARY KEY, v int); INSERT INTO t VALUES (1, 5), (2, 6);",
@@ -108,6 +122,19 @@ const SUSPICIOUS: [(&str, &str, &[&str]); 11] = [
         ],
     ),
     (
+        // What is shorter is filled up in what is returned, and in LIKE, and not in comparisons.
+        "texts of fixed length",
+        "CREATE TABLE t (id int PRIMARY KEY, c char(5)); INSERT INTO t VALUES (1, 'a');",
+        &[
+            "SELECT c FROM t WHERE id = 1",
+            "UPDATE t SET c = 'abcde' WHERE id = 1",
+            "SELECT id, c FROM t WHERE c = 'abcde  '",
+            "UPDATE t SET c = 'b ' WHERE id = 1",
+            "SELECT id, c, c || '|', length(c) FROM t WHERE c = 'b'",
+            "SELECT id FROM t WHERE c LIKE 'b'",
+        ],
+    ),
+    (
         "names that mean something else",
         "CREATE SCHEMA a; CREATE TABLE a.t (id int PRIMARY KEY, v int); CREATE TABLE t (id int PRIMARY KEY, v int);
          INSERT INTO a.t VALUES (1, 1); INSERT INTO t VALUES (1, 2); CREATE TABLE u (id int PRIMARY KEY, v int);
@@ -169,13 +196,112 @@ fn nothing_that_a_correct_database_does_is_an_accusation() {
             let (status, told) = proxy.end();
             assert!(status == 0 || status == 3, "{what}, {initial}: {told}");
             assert_eq!(told["run"]["live"]["violations"], 0, "{what}, {initial}: {told}");
-            let proxy = Waiting::start(&url, &["--initial", initial, "--claim", "strict-serializable"]);
-            let mut client = proxy.client();
-            texts.iter().for_each(|text| drop(client.batch_execute(text)));
-            drop(client);
-            let (status, told) = proxy.end();
-            assert!(status == 0 || status == 3, "{what}, one client, {initial}: {told}");
+            for secrecy in [&[][..], &["--hash-values"]] {
+                let claim = ["--initial", initial, "--claim", "strict-serializable"];
+                let proxy = Waiting::start(&url, &[&claim, secrecy].concat());
+                let mut client = proxy.client();
+                texts.iter().for_each(|text| drop(client.batch_execute(text)));
+                drop(client);
+                let (status, told) = proxy.end();
+                assert!(status == 0 || status == 3, "{what}, one client, {initial}, {secrecy:?}: {told}");
+            }
         }
+    }
+}
+
+/// REPEATABLE READ takes its snapshot when the first statement is prepared. Whoever took it to begin
+/// with the execution would see old values.
+#[test]
+fn a_snapshot_may_be_older_than_its_query() {
+    let Some(server) = server(SHOP) else { return };
+    for claim in [&[][..], &["--claim", "snapshot-isolation"]] {
+        let proxy = Waiting::start(server.url(), claim);
+        let (mut reader, mut writer) = (proxy.client(), proxy.client());
+        reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ").expect("a transaction");
+        let read = reader.prepare("SELECT left_over FROM stock WHERE id = $1").expect("a statement");
+        writer.batch_execute("UPDATE stock SET left_over = left_over + 1 WHERE id = 1").expect("a delivery");
+        writer.simple_query("SELECT left_over FROM stock WHERE id = 1").expect("the new stock");
+        let old: i32 = reader.query_one(&read, &[&1]).expect("the old stock").get(0);
+        let new: i32 = writer
+            .query_one("SELECT left_over FROM stock WHERE id = $1", &[&1])
+            .expect("the new stock")
+            .get(0);
+        assert_eq!(old + 1, new, "the snapshot is not from before the delivery");
+        reader.batch_execute("COMMIT").expect("a commit");
+        drop((reader, writer));
+        let (status, told) = proxy.end();
+        assert_eq!(status, 0, "{told}");
+    }
+}
+
+/// A deferred constraint is checked at Sync, behind the answer that the row is there.
+#[test]
+fn what_fails_at_sync_was_never_there() {
+    let schema = "CREATE TABLE p (id int PRIMARY KEY); INSERT INTO p VALUES (1);
+                  CREATE TABLE c (id int PRIMARY KEY, p int REFERENCES p DEFERRABLE INITIALLY DEFERRED);";
+    let Some(server) = server(schema) else { return };
+    for claim in [&[][..], &["--claim", "strict-serializable"]] {
+        direct(server.url()).batch_execute("DELETE FROM c").expect("as before");
+        let proxy = Waiting::start(server.url(), claim);
+        let mut client = proxy.client();
+        assert!(client.execute("INSERT INTO c VALUES (1, 2)", &[]).is_err());
+        client.execute("INSERT INTO c VALUES (2, 1)", &[]).expect("a child");
+        for id in [1, 2] {
+            client.query("SELECT p FROM c WHERE id = $1", &[&id]).expect("a child, or none");
+        }
+        drop(client);
+        let (status, told) = proxy.end();
+        assert_eq!(status, 0, "{told}");
+    }
+}
+
+/// The database's level is SERIALIZABLE, that of a role is READ COMMITTED, and no message tells.
+#[test]
+fn a_level_that_a_role_has_is_not_assumed() {
+    let schema =
+        "CREATE ROLE hasty LOGIN; ALTER ROLE hasty SET default_transaction_isolation = 'read committed';
+                  ALTER DATABASE postgres SET default_transaction_isolation = 'serializable';
+                  GRANT ALL ON stock TO hasty;";
+    let Some(server) = server(&format!("{SHOP}{schema}")) else { return };
+    let proxy = Waiting::start(server.url(), &[]);
+    let rest = proxy.url.split_once('@').expect("a user").1;
+    let hasty = || direct(&format!("postgres://hasty@{rest}"));
+    let (mut one, mut other) = (hasty(), hasty());
+    for client in [&mut one, &mut other] {
+        client.batch_execute("BEGIN; SELECT left_over FROM stock WHERE id = 1").expect("the stock");
+    }
+    for (client, left) in [(&mut one, 9), (&mut other, 7)] {
+        let sell = format!("UPDATE stock SET left_over = {left} WHERE id = 1; COMMIT");
+        client.batch_execute(&sell).expect("a sale, which READ COMMITTED loses");
+    }
+    drop((one, other));
+    let (status, told) = proxy.end();
+    assert!(status == 0 || status == 3, "{told}");
+}
+
+/// A server that says that it is a standby may show old rows. Without that word it is accused.
+#[test]
+fn a_replica_promises_less() {
+    let Some(server) = server(SHOP) else { return };
+    fn says_so(bytes: &mut Vec<u8>) {
+        replace(bytes, b"S\0\0\0\x17in_hot_standby\0off\0", b"S\0\0\0\x16in_hot_standby\0on\0");
+        ten_again(bytes);
+    }
+    for (relay, expected) in [(ten_again as fn(&mut Vec<u8>), 1), (says_so, 3)] {
+        direct(server.url())
+            .batch_execute("UPDATE stock SET left_over = 10 WHERE id = 1")
+            .expect("the stock");
+        let relay = Stale::before(server.url(), relay);
+        let proxy = Waiting::start(&relay.url, &[]);
+        let mut writer = proxy.client();
+        writer.simple_query("UPDATE stock SET left_over = 99 WHERE id = 1").expect("a delivery");
+        relay.stale.store(true, Ordering::Relaxed);
+        proxy.client().simple_query("SELECT left_over FROM stock WHERE id = 1").expect("the old stock");
+        relay.stale.store(false, Ordering::Relaxed);
+        drop(writer);
+        let (status, told) = proxy.end();
+        // In the second run the reader is not recorded, and the delivery holds.
+        assert!(if expected == 1 { status == 1 } else { status != 1 }, "{told}");
     }
 }
 

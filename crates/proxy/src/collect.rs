@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use margay_formats::NativeWriter;
-use margay_history::{History, HistoryBuilder, Interval, Invalid, OpDetail, OpKind, ValueId};
+use margay_history::{
+    Access, History, HistoryBuilder, Interval, Invalid, OpDetail, OpKind, Statement, TableId, ValueId, Values,
+};
 use margay_runner::{Counts, Verified};
 use margay_wire::{Executed, Outcome, Times};
 use postgres::Client;
@@ -14,10 +16,11 @@ use postgres::Client;
 use crate::assemble::Logged;
 use crate::catalog::{Catalog, Described, describe};
 use crate::initial::FirstState;
-use crate::transaction::{Ended, Op, Transaction};
 use crate::level::OwnLevel;
 use crate::mirror::Mirror;
+use crate::transaction::{Ended, OPAQUE, Op, Transaction};
 use crate::values::value;
+use crate::veil::{Secrecy, Veil, Veiled};
 
 /// Where a recording is written while it is made.
 pub type Output = Box<dyn Write + Send>;
@@ -64,6 +67,9 @@ pub struct Part {
     /// The levels of transactions that may have committed, the weakest first; `None` is one that is
     /// not known.
     pub levels: Vec<Option<OwnLevel>>,
+    /// Of how many transactions something was left out for the sake of secrecy; none if statements
+    /// were recorded as they were.
+    pub veiled: Option<u64>,
     /// What the live verification came to.
     pub verified: Option<Verified>,
     /// How many transactions the live verification followed as a whole.
@@ -104,6 +110,8 @@ pub(crate) struct Collector {
     described: HashMap<Asked, Option<Arc<Described>>>,
     lines: Option<Lines>,
     mirror: Option<Mirror>,
+    /// What hides values, if they are not recorded in clear.
+    veil: Option<Veil>,
     /// The place of its file.
     place: Option<usize>,
     dbms: String,
@@ -122,10 +130,17 @@ impl Collector {
         catalog: Arc<Catalog>,
         describer: Option<Client>,
         first: FirstState,
-    ) -> Self {
+        secrecy: &Secrecy,
+    ) -> Result<Self, String> {
         let dbms = catalog.dbms.clone();
+        let (veil, builder) = match secrecy.is_nothing() {
+            true => (None, builder),
+            false => Veil::new(secrecy.clone(), builder)
+                .map(|(veil, builder)| (Some(veil), builder))
+                .map_err(no_history)?,
+        };
         let concerns = catalog.mysql.iter().flat_map(|rules| rules.doubts.iter().cloned()).collect();
-        Self {
+        Ok(Self {
             builder,
             catalog,
             describer,
@@ -134,6 +149,7 @@ impl Collector {
             described: HashMap::new(),
             lines: None,
             mirror: None,
+            veil,
             place: None,
             dbms,
             next: 1,
@@ -141,7 +157,7 @@ impl Collector {
             levels: BTreeSet::new(),
             concerns,
             unobserved: BTreeMap::new(),
-        }
+        })
     }
 
     /// Gives the connections back, for the next stretch.
@@ -181,17 +197,25 @@ impl Collector {
         }
         let who = (session, label);
         let name = level.map(|level| level.name().to_ascii_lowercase().replace(' ', "-"));
+        let unit =
+            unit.map(|unit| self.veil.as_ref().map_or_else(|| unit.to_string(), |veil| veil.unit(&unit)));
         let detail = OpDetail::Begin { level: name.as_deref(), read_only, unit: unit.as_deref() };
-        self.push(who, begin, OpKind::Begin, detail)?;
+        self.push(who, begin, OpKind::Begin, &[], detail)?;
+        let mut earliest = i64::MAX;
         for op in &ops {
-            self.statement(who, op)?;
+            earliest = earliest.min(op.times.before);
+            let times = Times { before: op.times.before.min(earliest), ..op.times };
+            if self.statement(who, op, times)? {
+                earliest = i64::MAX;
+            }
         }
+        self.veil.iter_mut().for_each(Veil::ended);
         let kind = match ended {
             Ended::Committed => OpKind::Commit,
             Ended::Aborted => OpKind::Abort,
             Ended::Unknown => OpKind::Unknown,
         };
-        self.push(who, end, kind, OpDetail::None)
+        self.push(who, end, kind, &[], OpDetail::None)
     }
 
     fn count(&mut self, level: Option<OwnLevel>, ended: Ended) {
@@ -206,7 +230,7 @@ impl Collector {
     }
 
     fn reflect(&mut self, level: Option<OwnLevel>) {
-        if self.mirror.is_none() {
+        if self.mirror.is_none() && self.veil.is_none() {
             self.begin_mirror(level.unwrap_or(OwnLevel::weakest(&self.dbms)));
         }
         self.mirror.iter_mut().for_each(|mirror| mirror.enter(level));
@@ -222,13 +246,14 @@ impl Collector {
         who: (u64, u64),
         times: Times,
         kind: OpKind,
+        accesses: &[Access],
         detail: OpDetail<'_>,
     ) -> Result<(), String> {
         let at = Interval::new(times.before, times.after);
         if let Some(lines) = &mut self.lines {
-            lines.op(&self.builder, who, at, kind, &detail).map_err(not_written)?;
+            lines.op(&self.builder, who, at, (kind, accesses), &detail).map_err(not_written)?;
         }
-        self.builder.push(who.0, who.1, Some(at), kind, &[], detail).map_err(no_history)?;
+        self.builder.push(who.0, who.1, Some(at), kind, accesses, detail).map_err(no_history)?;
         if let Some(mirror) = &mut self.mirror {
             let first = Some(&mut self.first).filter(|first| first.looks_up());
             mirror.push(who.1, kind, at, &mut self.builder, first, &self.catalog);
@@ -236,20 +261,58 @@ impl Collector {
         Ok(())
     }
 
-    fn statement(&mut self, who: (u64, u64), op: &Op) -> Result<(), String> {
+    /// Says whether something of it was recorded.
+    fn statement(&mut self, who: (u64, u64), op: &Op, times: Times) -> Result<bool, String> {
         if let Some(hazard) = self.facts(&op.text).hazard {
             self.concerns.insert(hazard.to_string());
         }
         let Some(executed) = &op.executed else {
             let detail = OpDetail::Sql { text: &op.text, params: &[], rows: None, count: None };
-            return self.push(who, op.times, OpKind::Sql, detail);
+            return self.push(who, times, OpKind::Sql, &[], detail).map(|()| true);
         };
         let described = self.described(&op.text, executed);
         let params = self.params(executed, described.as_deref());
         let rows = self.rows(executed, described.as_deref());
         let count = affected(&executed.outcome);
-        let detail = OpDetail::Sql { text: &op.text, params: &params, rows: rows.as_deref(), count };
-        self.push(who, op.times, OpKind::Sql, detail)
+        let Some(veil) = &mut self.veil else {
+            let detail = OpDetail::Sql { text: &op.text, params: &params, rows: rows.as_deref(), count };
+            return self.push(who, times, OpKind::Sql, &[], detail).map(|()| true);
+        };
+        let (text, params, rows) = (Arc::clone(&op.text), params.into(), rows.map(Into::into));
+        let veiled = veil.statement(&Statement { text, params, rows, count }, &mut self.builder);
+        self.veiled(who, times, veiled)
+    }
+
+    /// Records what is left of a statement.
+    fn veiled(&mut self, who: (u64, u64), times: Times, veiled: Veiled) -> Result<bool, String> {
+        let sql = |text| OpDetail::Sql { text, params: &[], rows: None, count: None };
+        let text;
+        let (kind, accesses, detail) = match veiled {
+            Veiled::Nothing => return Ok(false),
+            Veiled::Read(accesses) => (OpKind::Read, accesses, OpDetail::None),
+            Veiled::Write(accesses) => (OpKind::Write, accesses, OpDetail::None),
+            Veiled::Changes(table) => {
+                text = self.changes(table);
+                (OpKind::Sql, Vec::new(), sql(&text))
+            }
+            Veiled::Anything => (OpKind::Sql, Vec::new(), sql(OPAQUE)),
+        };
+        self.push(who, times, kind, &accesses, detail).map(|()| true)
+    }
+
+    /// A statement that may have changed any rows of a table. Engines know no column of this name.
+    fn changes(&self, table: TableId) -> String {
+        let name = &self.builder.tables()[table.index()].name;
+        let quote = if self.catalog.mysql.is_some() { "`" } else { "\"" };
+        format!("UPDATE {quote}{}{quote} SET margay_not_recorded = 1", name.replace(quote, &quote.repeat(2)))
+    }
+
+    /// Where the values of statements go.
+    fn values(&mut self) -> &mut Values {
+        match &mut self.veil {
+            Some(veil) => veil.values(),
+            None => self.builder.values(),
+        }
     }
 
     /// Something that lasts may have been done before this stretch that its schema does not tell.
@@ -326,7 +389,7 @@ impl Collector {
         let all = values
             .iter()
             .enumerate()
-            .map(|(at, bytes)| value(self.builder.values(), kind(at), bound.format(at), bytes.as_deref()));
+            .map(|(at, bytes)| value(self.values(), kind(at), bound.format(at), bytes.as_deref()));
         let all = all.collect::<Option<Vec<_>>>();
         if all.is_none() {
             *self.unobserved.entry("a parameter that cannot be read").or_default() += 1;
@@ -353,9 +416,9 @@ impl Collector {
             let cells = row?
                 .into_iter()
                 .enumerate()
-                .map(|(at, bytes)| value(self.builder.values(), kind(at)?, format(at), bytes));
+                .map(|(at, bytes)| value(self.values(), kind(at)?, format(at), bytes));
             let cells = cells.collect::<Option<Vec<_>>>()?;
-            found.push(self.builder.values().list(&cells));
+            found.push(self.values().list(&cells));
         }
         Some(found)
     }
@@ -389,6 +452,7 @@ impl Collector {
             history: self.builder.finish().map_err(no_history)?,
             counts: self.counts,
             levels: self.levels.into_iter().collect(),
+            veiled: self.veil.map(|veil| veil.lossy),
             verified,
             followed,
             concerns: self.concerns.into_iter().collect(),
@@ -440,10 +504,10 @@ impl Lines {
         builder: &HistoryBuilder,
         who: (u64, u64),
         at: Interval,
-        kind: OpKind,
+        (kind, accesses): (OpKind, &[Access]),
         detail: &OpDetail<'_>,
     ) -> io::Result<()> {
-        self.writer.op(builder.names(), who, Some(at), kind, &[], detail).map_err(io::Error::other)?;
+        self.writer.op(builder.names(), who, Some(at), kind, accesses, detail).map_err(io::Error::other)?;
         self.writer.end_line()?;
         self.current.append(&mut self.writer.take());
         if kind.outcome().is_some() {

@@ -85,11 +85,7 @@ fn read(client: &mut Client, known: &KnownTable, builder: &mut HistoryBuilder) -
 }
 
 /// A row of texts as the values of its columns.
-fn texts(
-    known: &KnownTable,
-    row: &SimpleQueryRow,
-    builder: &mut HistoryBuilder,
-) -> Vec<Option<ValueId>> {
+fn texts(known: &KnownTable, row: &SimpleQueryRow, builder: &mut HistoryBuilder) -> Vec<Option<ValueId>> {
     let cells = known.kinds.iter().enumerate();
     cells.map(|(at, &kind)| value(builder.values(), kind, 0, row.get(at).map(str::as_bytes))).collect()
 }

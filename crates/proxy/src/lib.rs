@@ -36,6 +36,7 @@ mod time;
 mod transaction;
 mod units;
 mod values;
+mod veil;
 mod watch;
 mod writers;
 
@@ -61,6 +62,7 @@ use recording::{Address, Recording, Terms};
 use relay::{Protocol, Relay, lock};
 use socket::Socket;
 pub use units::united;
+pub use veil::Secrecy;
 
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
@@ -88,6 +90,8 @@ pub struct Options {
     pub unit_field: Option<String>,
     /// Where the recording is written while it is made, part by part.
     pub outputs: Option<Outputs>,
+    /// What is not recorded in clear.
+    pub secrecy: Secrecy,
 }
 
 /// A relay at work.
@@ -219,11 +223,11 @@ impl Proxy {
             own: AtomicU64::new(0),
             threads: Mutex::default(),
         });
-        let Options { initial, level, sole_writer, log, outputs, .. } = options;
+        let Options { initial, level, sole_writer, log, outputs, secrecy, .. } = options;
         // READ UNCOMMITTED is READ COMMITTED in PostgreSQL.
         let level = level.map(|level| if is_mysql { level } else { level.max(OwnLevel::ReadCommitted) });
         let files = Files { outputs, begun: 0 };
-        let terms = Terms { address, initial, level, sole_writer, log, files };
+        let terms = Terms { address, initial, level, sole_writer, log, files, secrecy };
         let mut recording = Recording::new(Arc::clone(&relay), terms);
         let database = recording.open(None, 0)?.name.clone();
         let (over, failed, progress) = (Arc::<AtomicBool>::default(), Arc::default(), Arc::default());

@@ -241,7 +241,9 @@ pub(crate) mod tests {
 
     #[test]
     fn pieces_are_the_whole_text() {
-        let parts = ["'", "\"", "`", "$$", "$a$", "--", "#", "/*", "/*!", "*/", ";", "é", "E'", "\\", "x", "\n", "$1"];
+        let parts = [
+            "'", "\"", "`", "$$", "$a$", "--", "#", "/*", "/*!", "*/", ";", "é", "E'", "\\", "x", "\n", "$1",
+        ];
         random_texts(&parts, |text| {
             for grammar in [Grammar::Postgres, Grammar::Mysql] {
                 let whole: String = pieces(text, grammar).map(|piece| piece.text).collect();

@@ -21,13 +21,14 @@ use crate::catalog::{self, Catalog};
 use crate::collect::{Clients, Collector, Files, Part};
 use crate::database::Database;
 use crate::initial::{self, FirstState, Initial};
-use crate::transaction::{Ended, Transaction};
 use crate::level::OwnLevel;
 use crate::log::{self, Log, ReadLog};
 use crate::mysql::{self, MysqlAddress, MysqlWatch};
 use crate::relay::{Relay, lock};
 use crate::stretch::Stretch;
 use crate::text::hides;
+use crate::transaction::{Ended, Transaction};
+use crate::veil::Secrecy;
 use crate::watch::{self, Watch};
 
 /// How databases are opened.
@@ -39,6 +40,7 @@ pub(crate) struct Terms {
     /// Whether writes are taken from the server's log where that can be.
     pub log: bool,
     pub files: Files,
+    pub secrecy: Secrecy,
 }
 
 /// The server, and Margay's own user.
@@ -120,7 +122,8 @@ impl Recording {
             Address::Postgres(address) => {
                 let address = name.map_or_else(|| (**address).clone(), |name| address.of_database(name));
                 // The log comes first, so that it has whatever the first state does not.
-                logged = log::open(&address, self.relay.clock, self.terms.log);
+                logged =
+                    log::open(&address, self.relay.clock, self.terms.log && self.terms.secrecy.is_nothing());
                 let (clients, watch) = self.postgres(&address, logged.0.as_ref())?;
                 (Source::Postgres(Box::new(clients)), watch.map(AnyWatch::Postgres))
             }
@@ -195,8 +198,11 @@ impl Recording {
                 (catalog, builder, first, None, None)
             }
         };
+        if let Some(why) = self.terms.secrecy.missing(builder.tables()) {
+            return Err(why);
+        }
         let catalog = Arc::new(catalog);
-        let collector = Collector::new(builder, Arc::clone(&catalog), describer, first);
+        let collector = Collector::new(builder, Arc::clone(&catalog), describer, first, &self.terms.secrecy)?;
         Ok((Stretch::new(collector, snapshot, [begin, self.relay.now()]), catalog))
     }
 

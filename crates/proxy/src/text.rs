@@ -182,11 +182,14 @@ mod tests {
 
     #[test]
     fn reading_never_panics() {
-        random_texts(&["'", "$$", "/*", ";", "é", "E'", "\\", "x", "SET ", "DECLARE ", "CURSOR", "FOR", " "], |text| {
-            verb(text);
-            code(text);
-            comments(text).count();
-        });
+        random_texts(
+            &["'", "$$", "/*", ";", "é", "E'", "\\", "x", "SET ", "DECLARE ", "CURSOR", "FOR", " "],
+            |text| {
+                verb(text);
+                code(text);
+                comments(text).count();
+            },
+        );
     }
 
     #[test]

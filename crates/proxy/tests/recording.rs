@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use margay_history::{History, OpKind, Outcome};
-use margay_proxy::{Initial, Options, OwnLevel, Proxy, Recorded};
+use margay_proxy::{Initial, Options, OwnLevel, Proxy, Recorded, Secrecy};
 use margay_servers::{Server, started};
 use postgres::config::SslMode;
 use postgres::{Client, Config, NoTls};
@@ -37,6 +37,7 @@ fn options(server: &Server) -> Options {
         log: true,
         unit_field: None,
         outputs: None,
+        secrecy: Secrecy::default(),
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) fn is_of_nothing(condition: &str) -> bool {
 
 /// What a statement that is not understood may have done to tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// It wrote to none.
     Nothing,
     /// It wrote to this one at most.
@@ -97,7 +97,8 @@ pub(crate) enum Effect {
 }
 
 /// What a statement may have done. A table that is not declared may be a view of one that is.
-pub(crate) fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
+#[must_use]
+pub fn effect(text: &str, tables: &[Table], dialect: Dialect) -> Effect {
     let find = |name: Option<&str>| {
         let name = name?;
         tables.iter().position(|table| table.name.eq_ignore_ascii_case(name))

@@ -45,6 +45,7 @@ mod split;
 mod statement;
 mod translate;
 
+pub use blunt::{Effect, effect};
 pub use project::{Coverage, Projection, project, without};
 pub use statement::{Became, KnownRows};
 pub use translate::{Left, Rows, SeenState, Translator, translate, translate_partly};

@@ -76,7 +76,7 @@ impl<'r> Judged<'r> {
                 _ if decided.decision.engine == Some("mirror") => self.part.followed,
                 _ => all,
             };
-            covered.saturating_sub(lossy)
+            covered.saturating_sub(lossy).min(all - self.part.veiled.unwrap_or(0))
         });
         (decided.max().unwrap_or(0).min(all), all)
     }
@@ -144,7 +144,7 @@ pub fn judge<'r>(
             let decision = [(&mut decided.decision, level)].into_iter();
             of_part = Some(joined(of_part, expectation.sort(history, decision, again)));
         }
-        judged.decided.iter_mut().for_each(take_part);
+        judged.decided.iter_mut().for_each(|decided| take_part(decided, part));
         if args.claim.is_none() && may_deviate(part, &done.recorded.dbms) {
             judged.decided.iter_mut().for_each(|decided| excuse(&mut decided.decision));
         }
@@ -183,7 +183,8 @@ fn judge_part<'r>(args: &ProxyArgs, done: &'r Done, part: &'r Part) -> Result<Ju
     let own = part.levels.first().copied().flatten().unwrap_or(OwnLevel::weakest(dbms));
     let promised = own.promise(dbms);
     let promised = promised.ok_or_else(|| Failure::new(format!("{}: no profile of {dbms}", args.target)))?;
-    let one = matches!(part.levels[..], [Some(_)]);
+    // A veiled recording does not say which reads lock.
+    let one = matches!(part.levels[..], [Some(_)]) && part.veiled.is_none();
     let profile = own.profile(dbms).filter(|_| one && args.claim.is_none());
     let mirror = profile.map(|profile| margay::mirror_of(Mechanisms::of(profile)));
     let asked = [(args.claim.unwrap_or(Asked::Level(promised)), Choice::Auto)];
@@ -209,9 +210,10 @@ fn may_deviate(part: &Part, dbms: &str) -> bool {
 
 /// What holds for the part that was understood is `clean`. So is what holds for writes of which only the log tells how
 /// they came about.
-fn take_part(decided: &mut Decided<'_>) {
+fn take_part(decided: &mut Decided<'_>, part: &Part) {
     let Decided { decision, logged, .. } = decided;
-    if matches!(decision.verdict, Verdict::Holds(_)) && logged.is_some_and(|logged| !logged.exact) {
+    let exact = logged.is_none_or(|logged| logged.exact) && part.veiled.unwrap_or(0) == 0;
+    if matches!(decision.verdict, Verdict::Holds(_)) && !exact {
         (decision.verdict, decision.audited) = (Verdict::Clean, Audited::Nothing);
     }
     let holds = |verdict: &str| matches!(verdict, "holds" | "clean");

@@ -88,7 +88,7 @@ pub struct Stale {
 
 impl Stale {
     /// `rewrite` makes an old answer of a new one.
-    pub fn before(url: &str, rewrite: fn(&mut [u8])) -> Self {
+    pub fn before(url: &str, rewrite: fn(&mut Vec<u8>)) -> Self {
         let (front, back) = url.split_once("127.0.0.1:").or(url.split_once("localhost:")).expect("a host");
         let at = back.find('/').unwrap_or(back.len());
         let server = format!("127.0.0.1:{}", &back[..at]);
@@ -111,24 +111,28 @@ impl Stale {
     }
 }
 
-fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool, rewrite: fn(&mut [u8])) {
+fn answers(mut server: TcpStream, mut client: TcpStream, stale: &AtomicBool, rewrite: fn(&mut Vec<u8>)) {
     let mut buffer = vec![0; 16 << 10];
     while let Ok(count @ 1..) = server.read(&mut buffer) {
-        let bytes = &mut buffer[..count];
+        let mut bytes = buffer[..count].to_vec();
         if stale.load(Ordering::Relaxed) {
-            rewrite(bytes);
+            rewrite(&mut bytes);
         }
-        if client.write_all(bytes).is_err() {
+        if client.write_all(&bytes).is_err() {
             return;
         }
     }
 }
 
 /// Where PostgreSQL shows a stock of 99, it is 10 again: a row of one value of two bytes, in text.
-pub fn ten_again(bytes: &mut [u8]) {
-    let (new, old) = (b"D\0\0\0\x0c\0\x01\0\0\0\x0299", b"D\0\0\0\x0c\0\x01\0\0\0\x0210");
-    if let Some(at) = bytes.windows(new.len()).position(|window| window == new) {
-        bytes[at..at + old.len()].copy_from_slice(old);
+pub fn ten_again(bytes: &mut Vec<u8>) {
+    replace(bytes, b"D\0\0\0\x0c\0\x01\0\0\0\x0299", b"D\0\0\0\x0c\0\x01\0\0\0\x0210");
+}
+
+/// Replaces the first occurrence of some bytes.
+pub fn replace(bytes: &mut Vec<u8>, old: &[u8], new: &[u8]) {
+    if let Some(at) = bytes.windows(old.len()).position(|window| window == old) {
+        bytes.splice(at..at + old.len(), new.iter().copied());
     }
 }
 

@@ -29,7 +29,10 @@ fn lane(said: &[(&str, &str, u8)]) -> Lane {
 }
 
 fn told(lane: &mut Lane) -> Vec<(Vec<String>, Ended)> {
-    lane.outstanding.done().map(|it| (it.ops.iter().map(|op| op.text.to_string()).collect(), it.ended)).collect()
+    lane.outstanding
+        .done()
+        .map(|it| (it.ops.iter().map(|op| op.text.to_string()).collect(), it.ended))
+        .collect()
 }
 
 #[test]
@@ -102,7 +105,11 @@ fn a_very_long_transaction_may_have_done_anything() {
 fn what_is_outstanding_holds_the_time_back() {
     let mut lane = lane(&[("BEGIN", "BEGIN", b'T'), ("UPDATE", "UPDATE 1", b'T')]);
     lane.rests();
-    assert_eq!((lane.outstanding.since, lane.outstanding.asked), (Some(10), None), "nothing is asked, but a transaction is open");
+    assert_eq!(
+        (lane.outstanding.since, lane.outstanding.asked),
+        (Some(10), None),
+        "nothing is asked, but a transaction is open"
+    );
     lane.outstanding.sends(30);
     assert_eq!((lane.outstanding.since, lane.outstanding.asked), (Some(10), Some(30)));
     lane.event(Event::Queried(vec![executed("COMMIT", done("COMMIT"), 30, 31)]));

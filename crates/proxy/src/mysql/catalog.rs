@@ -8,8 +8,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use crate::catalog::{Catalog, KnownTable};
-use crate::transaction::Op;
 use crate::level::OwnLevel;
+use crate::transaction::Op;
 
 use super::address::shown;
 use super::number::with_number;
@@ -22,8 +22,15 @@ const SYSTEM: [&str; 4] = ["information_schema", "performance_schema", "mysql", 
 
 /// Collations that order and compare the usual letters as [`margay_history`]'s readers assume of
 /// MySQL.
-const COLLATIONS: [&str; 5] =
-    ["_general_ci", "_unicode_ci", "_unicode_520_ci", "_0900_ai_ci", "_uca1400_ai_ci"];
+const COLLATIONS: [&str; 6] = [
+    "_general_ci",
+    "_unicode_ci",
+    "_unicode_520_ci",
+    "_0900_ai_ci",
+    "_uca1400_ai_ci",
+    // The default before MySQL 8 and of MariaDB without settings. ASCII is ordered by its codes.
+    "latin1_swedish_ci",
+];
 
 const TABLES: &str = "\
 SELECT table_name, table_type, COALESCE(engine, '') FROM information_schema.tables WHERE table_schema = DATABASE()";

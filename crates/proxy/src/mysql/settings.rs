@@ -87,8 +87,7 @@ pub(crate) fn is_usual_mode(modes: &str) -> bool {
 
 /// What a SET sets, one after the other.
 pub(crate) fn settings(text: &str) -> Vec<Setting> {
-    let all: Vec<Piece<'_>> =
-        pieces(text).filter(|piece| piece.kind != Kind::Blank).skip(1).collect();
+    let all: Vec<Piece<'_>> = pieces(text).filter(|piece| piece.kind != Kind::Blank).skip(1).collect();
     let mut depth = 0_i32;
     let ends = |piece: &Piece<'_>| {
         depth += i32::from(piece.text == "(") - i32::from(piece.text == ")");

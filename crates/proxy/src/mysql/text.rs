@@ -220,8 +220,10 @@ mod tests {
 
     #[test]
     fn reading_never_panics() {
-        let parts =
-            ["'", "\"", "`", "-- ", "#", "/*!", "*/", ";", "é", "\\", "x", "SET ", "@@", "=", "(", ",", "SELECT ", "NAMES", "."];
+        let parts = [
+            "'", "\"", "`", "-- ", "#", "/*!", "*/", ";", "é", "\\", "x", "SET ", "@@", "=", "(", ",",
+            "SELECT ", "NAMES", ".",
+        ];
         random_texts(&parts, |text| {
             verb(text);
             plain(text);

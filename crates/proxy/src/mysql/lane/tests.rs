@@ -285,13 +285,17 @@ fn levels_are_followed() {
             ("UPDATE g", Ok(IDLE)),
         ],
     );
-    let levels: Vec<Option<OwnLevel>> = lane.outstanding.done().map(|transaction| transaction.level).collect();
+    let levels: Vec<Option<OwnLevel>> =
+        lane.outstanding.done().map(|transaction| transaction.level).collect();
     let of = [RepeatableRead, Serializable, Serializable, RepeatableRead, ReadCommitted];
     let expected: Vec<_> = of.map(Some).into_iter().chain([None, Some(ReadCommitted)]).collect();
     assert_eq!(levels, expected);
     lane.event(Event::Reset(None, Times { before: 500, after: 501 }));
     says(&mut lane, &[("UPDATE h", Ok(IDLE))]);
-    assert_eq!(lane.outstanding.done().map(|transaction| transaction.level).collect::<Vec<_>>(), [Some(RepeatableRead)]);
+    assert_eq!(
+        lane.outstanding.done().map(|transaction| transaction.level).collect::<Vec<_>>(),
+        [Some(RepeatableRead)]
+    );
 }
 
 /// InnoDB may have taken the snapshot with `START TRANSACTION WITH CONSISTENT SNAPSHOT`: engines
