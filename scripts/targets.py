@@ -45,6 +45,7 @@ class Target:
     weak: tuple = ()  # levels that may lose updates: appends of stores of keys are not run there
     # A few transactions each: every statement goes through a pipe, or a process of Java.
     slow: bool = False
+    serve: object = None  # like `start`, if one start can serve many runs, and `--start` none
 
     def runs(self, workload, level):
         """Whether the workload can be run at this level."""
@@ -236,15 +237,31 @@ def go():
         yield [f"exec:{place}/toy {place}/data"]
 
 
+@contextlib.contextmanager
+def serving(*kind):
+    """A server that the example of crates/servers starts, for many runs."""
+    pipe = subprocess.PIPE
+    command = [str(ROOT / "target/release/examples/serve"), *kind]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            url = child.stdout.readline().strip()
+            if not url:
+                raise RuntimeError(child.stderr.read().strip())
+            yield [url]
+        finally:
+            child.stdin.close()
+
+
 def started(kind, levels, fetched):
     """A server of `--start`: the installed one, and those that scripts/servers has fetched."""
     faults = ("kill=1s" if kind == "postgres" else "kill=2s", "pause=1s", "disconnect=500ms")
-    yield Target(kind, lambda: plain("--start", kind), levels, recovery=True, faults=faults)
+    yield Target(kind, lambda: plain("--start", kind), levels, recovery=True, faults=faults, serve=lambda: serving(kind))
     for root in sorted(fetched.glob(f"{kind}*/.complete")):
         place = root.parent
         start = lambda place=place: plain("--start", kind, "--binaries", str(place))
         name = f"{kind}-fetched" if place.name == kind else place.name
-        yield Target(name, start, levels, recovery=True, faults=faults)
+        serve = lambda place=place: serving(kind, str(place))
+        yield Target(name, start, levels, recovery=True, faults=faults, serve=serve)
 
 
 def targets(fetched=ROOT / "target" / "servers"):
