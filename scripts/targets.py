@@ -17,7 +17,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRIVERS = ROOT / "examples" / "drivers"
 JARS = pathlib.Path("/usr/share/java")
-FIREBIRD = pathlib.Path("/usr/lib/x86_64-linux-gnu/firebird/3.0")
+LIBRARIES = pathlib.Path("usr/lib/x86_64-linux-gnu")
+FIREBIRD = "/" / LIBRARIES / "firebird/3.0"
+FIREBIRD_LEVELS = ["SNAPSHOT", "TABLE STABILITY", "READ COMMITTED"]
 LOCKING = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
 
 
@@ -43,6 +45,7 @@ class Target:
     weak: tuple = ()  # levels that may lose updates: appends of stores of keys are not run there
     # A few transactions each: every statement goes through a pipe, or a process of Java.
     slow: bool = False
+    serve: object = None  # like `start`, if one start can serve many runs, and `--start` none
 
     def runs(self, workload, level):
         """Whether the workload can be run at this level."""
@@ -146,8 +149,8 @@ def in_folder(name, file):
 
 
 @contextlib.contextmanager
-def redis():
-    with server("redis-server --port PORT --bind 127.0.0.1 --appendonly no --save".split() + [""]) as port:
+def redis(program="redis-server"):
+    with server(f"{program} --port PORT --bind 127.0.0.1 --appendonly no --save".split() + [""]) as port:
         yield [script("redis_watch.py", port)]
 
 
@@ -162,12 +165,12 @@ def etcd():
 
 
 @contextlib.contextmanager
-def jdbc(jar, name, url):
+def jdbc(jar, name, url, promise="snapshot-isolation", keys=""):
     with folder() as place:
         subprocess.run(["javac", "-d", place, str(DRIVERS / "Jdbc.java")], check=True)
         url = url.replace("FOLDER", place)
-        command = f'exec:java -Xshare:auto -XX:TieredStopAtLevel=1 -cp {JARS / jar}:{place} Jdbc {name} "{url}"'
-        yield [command, "--promises", "snapshot-isolation"]
+        java = f"exec:java -Xshare:auto -XX:TieredStopAtLevel=1 -cp {JARS / jar}:{place}"
+        yield [f'{java} Jdbc {name} "{url}" {keys}', "--promises", promise]
 
 
 @contextlib.contextmanager
@@ -180,16 +183,38 @@ def hsqldb():
 
 
 @contextlib.contextmanager
-def firebird():
+def derby():
+    """Its clients find out about deadlocks after a second, not after twenty."""
+    with folder() as place:
+        command = f"java -Dderby.system.home={place} -Dderby.locks.deadlockTimeout=1 -Dderby.locks.waitTimeout=2"
+        command += f" -cp {JARS}/derby.jar:{JARS}/derbynet.jar org.apache.derby.drda.NetworkServerControl"
+        command += " start -h 127.0.0.1 -p PORT -noSecurityManager"
+        with server(command.split()) as port:
+            url = f"jdbc:derby://127.0.0.1:{port}/x;create=true"
+            with jdbc("derbyclient.jar", "derby", url, "serializable", "keys") as arguments:
+                yield arguments
+
+
+@contextlib.contextmanager
+def firebird(installed=FIREBIRD, engine="Engine12", interpreter=None):
     """Without a server: several processes share a file, which wants a configuration of its own."""
     with folder() as place:
-        for part in FIREBIRD.iterdir():
-            if part.name != "firebird.conf":
-                (pathlib.Path(place) / part.name).symlink_to(part)
-        (pathlib.Path(place) / "firebird.conf").write_text("ServerMode = Classic\nProviders = Engine12\n")
+        # Links will not do: Firebird 4 loads no plugin that is elsewhere than its name says.
+        for part in installed.iterdir():
+            if part.is_dir():
+                shutil.copytree(part, f"{place}/{part.name}", ignore_dangling_symlinks=True)
+            elif part.exists() and part.name != "firebird.conf":
+                shutil.copy(part, place)
+        (pathlib.Path(place) / "firebird.conf").write_text(f"ServerMode = Classic\nProviders = {engine}\n")
         settings = f"env FIREBIRD={place} FIREBIRD_LOCK={place} FIREBIRD_TMP={place}"
-        driver = script("firebird_pairs.py", f"{place}/x.fdb").removeprefix("exec:")
-        yield [f"exec:{settings} {driver}"]
+        yield [f"exec:{settings} {interpreter or python()} {DRIVERS}/firebird_pairs.py {place}/x.fdb"]
+
+
+def firebird_4(root):
+    """Firebird of scripts/servers. Python loads its engine, and therefore runs by the loader of its root."""
+    libraries, real = root.resolve() / LIBRARIES, os.path.realpath(shutil.which(python()))
+    loader = f"{libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 {python()}"
+    return firebird(libraries / "firebird/4.0", "Engine13", f"{loader} {real}")
 
 
 @contextlib.contextmanager
@@ -212,15 +237,31 @@ def go():
         yield [f"exec:{place}/toy {place}/data"]
 
 
+@contextlib.contextmanager
+def serving(*kind):
+    """A server that the example of crates/servers starts, for many runs."""
+    pipe = subprocess.PIPE
+    command = [str(ROOT / "target/release/examples/serve"), *kind]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+        try:
+            url = child.stdout.readline().strip()
+            if not url:
+                raise RuntimeError(child.stderr.read().strip())
+            yield [url]
+        finally:
+            child.stdin.close()
+
+
 def started(kind, levels, fetched):
     """A server of `--start`: the installed one, and those that scripts/servers has fetched."""
     faults = ("kill=1s" if kind == "postgres" else "kill=2s", "pause=1s", "disconnect=500ms")
-    yield Target(kind, lambda: plain("--start", kind), levels, recovery=True, faults=faults)
+    yield Target(kind, lambda: plain("--start", kind), levels, recovery=True, faults=faults, serve=lambda: serving(kind))
     for root in sorted(fetched.glob(f"{kind}*/.complete")):
         place = root.parent
         start = lambda place=place: plain("--start", kind, "--binaries", str(place))
         name = f"{kind}-fetched" if place.name == kind else place.name
-        yield Target(name, start, levels, recovery=True, faults=faults)
+        serve = lambda place=place: serving(kind, str(place))
+        yield Target(name, start, levels, recovery=True, faults=faults, serve=serve)
 
 
 def targets(fetched=ROOT / "target" / "servers"):
@@ -240,12 +281,19 @@ def targets(fetched=ROOT / "target" / "servers"):
                without=("mixed", "predicate", "list-append", *RANDOM)),
         Target("hsqldb", hsqldb, needs=all_of(lacks_program("javac"), lacks_file(JARS / "hsqldb.jar")),
                slow=True, without=RANDOM),
+        Target("derby", derby, sql=False, slow=True,
+               needs=all_of(lacks_program("javac"), lacks_file(JARS / "derbynet.jar"), lacks_file(JARS / "derbyclient.jar"))),
+        Target("valkey", lambda: redis(fetched / "valkey/usr/bin/valkey-server"), sql=False, slow=True,
+               needs=all_of(lacks_file(fetched / "valkey/.complete"), lacks_module("redis"))),
         Target("redis", redis, sql=False, slow=True, needs=all_of(lacks_program("redis-server"), lacks_module("redis"))),
         Target("etcd", etcd, sql=False, slow=True, needs=lacks_program("etcd")),
         Target("lmdb", lambda: in_folder("lmdb_one_writer.py", "x.lmdb"), sql=False, slow=True, needs=lacks_module("lmdb")),
-        Target("firebird", firebird, ["SNAPSHOT", "TABLE STABILITY", "READ COMMITTED"], sql=False, slow=True,
+        Target("firebird", firebird, FIREBIRD_LEVELS, sql=False, slow=True,
                weak=("READ COMMITTED",),
                needs=all_of(lacks_module("firebird.driver"), lacks_file(FIREBIRD))),
+        Target("firebird-4", lambda: firebird_4(fetched / "firebird-4"), FIREBIRD_LEVELS, sql=False, slow=True,
+               weak=("READ COMMITTED",),
+               needs=all_of(lacks_module("firebird.driver"), lacks_file(fetched / "firebird-4/.complete"))),
         Target("seekdb", seekdb, ["READ COMMITTED", "REPEATABLE READ"], needs=lacks_module("pylibseekdb")),
         Target("duckdb-2", lambda: in_folder("duckdb_shared.py", "x.duckdb"), slow=True, needs=lacks_module("duckdb")),
         Target("toy-go", go, sql=False, slow=True, needs=lacks_program("go")),

@@ -2,6 +2,11 @@
 //
 //     margay run 'exec:java -cp h2.jar examples/drivers/Jdbc.java h2 "jdbc:h2:./x;AUTO_SERVER=TRUE;MODE=MySQL"' \
 //         --promises snapshot-isolation
+//
+// Where the upserts of MySQL are not understood, the argument `keys` after the URL keeps keys and values in one table:
+//
+//     margay run 'exec:java -cp derbyclient.jar examples/drivers/Jdbc.java derby "jdbc:derby://localhost/x;create=true" keys' \
+//         --promises serializable
 import java.io.*;
 import java.sql.*;
 import java.util.*;
@@ -9,12 +14,14 @@ import java.util.regex.*;
 
 public class Jdbc {
     static Connection connection;
+    static boolean keys;
 
     public static void main(String[] args) throws Exception {
         connection = DriverManager.getConnection(args[1]);
         connection.setAutoCommit(false);
-        int level = args.length > 2 ? Integer.parseInt(args[2]) : Connection.TRANSACTION_SERIALIZABLE;
-        connection.setTransactionIsolation(level);
+        connection.setTransactionIsolation(Connection.TRANSACTION_SERIALIZABLE);
+        keys = args.length > 2 && args[2].equals("keys");
+        if (keys) createTable();
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, "UTF-8"));
         PrintStream out = new PrintStream(new FileOutputStream(FileDescriptor.out), true, "UTF-8");
         for (String line; (line = in.readLine()) != null; ) {
@@ -40,7 +47,7 @@ public class Jdbc {
             case "hello":
                 String version = connection.getMetaData().getDatabaseProductVersion().split("[ (]")[0];
                 return "{\"name\": " + quote(name) + ", \"version\": " + quote(version)
-                    + ", \"speaks\": \"sql\", \"upsert\": \"on duplicate key\"}";
+                    + (keys ? ", \"scans\": true}" : ", \"speaks\": \"sql\", \"upsert\": \"on duplicate key\"}");
             case "begin":
                 return "{}";
             case "commit":
@@ -49,6 +56,20 @@ public class Jdbc {
             case "rollback":
                 connection.rollback();
                 return "{}";
+            case "read":
+                String value = pairs("k = ?", text(line, "key")).values().stream().findAny().orElse(null);
+                return "{\"value\": " + (value == null ? "null" : quote(value)) + "}";
+            case "write":
+                String key = text(line, "key");
+                if (line.contains("\"value\":null")) update("DELETE FROM pairs WHERE k = ?", key);
+                else if (update("UPDATE pairs SET v = ? WHERE k = ?", text(line, "value"), key) == 0)
+                    update("INSERT INTO pairs (v, k) VALUES (?, ?)", text(line, "value"), key);
+                return "{}";
+            case "scan":
+                StringJoiner found = new StringJoiner(", ", "{\"pairs\": [", "]}");
+                pairs("k >= ? AND k < ? ORDER BY k", text(line, "from"), text(line, "to"))
+                    .forEach((k, v) -> found.add("[" + quote(k) + ", " + quote(v) + "]"));
+                return found.toString();
             default:
                 try (PreparedStatement statement = connection.prepareStatement(text(line, "text"))) {
                     List<Object> params = params(line);
@@ -57,6 +78,34 @@ public class Jdbc {
                         : "{\"count\": " + statement.getUpdateCount() + "}";
                 }
         }
+    }
+
+    static void createTable() throws SQLException {
+        try (Statement statement = connection.createStatement()) {
+            statement.execute("CREATE TABLE pairs (k VARCHAR(60) PRIMARY KEY, v VARCHAR(8000) NOT NULL)");
+        } catch (SQLException error) {
+            if (!"X0Y32".equals(error.getSQLState())) throw error;  // Another client was faster.
+        }
+        connection.commit();
+    }
+
+    static PreparedStatement prepared(String text, String... params) throws SQLException {
+        PreparedStatement statement = connection.prepareStatement(text);
+        for (int i = 0; i < params.length; i++) statement.setString(i + 1, params[i]);
+        return statement;
+    }
+
+    static int update(String text, String... params) throws SQLException {
+        try (PreparedStatement statement = prepared(text, params)) { return statement.executeUpdate(); }
+    }
+
+    static Map<String, String> pairs(String where, String... params) throws SQLException {
+        Map<String, String> pairs = new LinkedHashMap<>();
+        try (PreparedStatement statement = prepared("SELECT k, v FROM pairs WHERE " + where, params);
+             ResultSet found = statement.executeQuery()) {
+            while (found.next()) pairs.put(found.getString(1), found.getString(2));
+        }
+        return pairs;
     }
 
     static String rows(ResultSet found) throws SQLException {

@@ -16,7 +16,10 @@ written = {}
 def answer(ask):
     op, key = ask["op"], ask.get("key")
     if op == "hello":
-        return {"name": "redis", "version": redis_now.info()["redis_version"], "levels": ["WATCH"], "promises": ["strict-serializable"]}
+        server = redis_now.info()
+        valkey = f" (Valkey {server['valkey_version']})" if "valkey_version" in server else ""
+        return {"name": "redis", "version": server["redis_version"] + valkey, "levels": ["WATCH"],
+                "promises": ["strict-serializable"]}
     if op == "read":
         if key in written:
             return {"value": written[key]}

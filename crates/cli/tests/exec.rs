@@ -90,18 +90,24 @@ fn a_driver_in_javascript() {
     assert_eq!(verdict(&command, "--transactions 60 --clients 3", 0)["verdict"], "holds");
 }
 
+/// A folder with the driver for JDBC, if Java and these files of the database are installed.
+fn jdbc(jars: &[&str]) -> Option<TempDir> {
+    let what = format!("Java or {} {CLIENTS}", jars.join(", "));
+    if !runs("javac", &["-version"], &what) || !jars.iter().all(|jar| runs("test", &["-e", jar], &what)) {
+        return None;
+    }
+    let folder = TempDir::new().expect("a folder");
+    let class = ["-d", &folder.path().display().to_string(), "../../examples/drivers/Jdbc.java"];
+    assert!(runs("javac", &class, "the driver does not compile"));
+    Some(folder)
+}
+
 /// H2 calls it SERIALIZABLE, and documents that it is not.
 #[test]
 fn a_driver_for_jdbc_finds_the_write_skew_of_h2() {
     let jar = "/usr/share/java/h2.jar";
-    let what = "Java or H2 is not installed: `./test clients` installs them";
-    if !runs("javac", &["-version"], what) || !runs("test", &["-e", jar], what) {
-        return;
-    }
-    let folder = TempDir::new().expect("a folder");
+    let Some(folder) = jdbc(&[jar]) else { return };
     let place = folder.path().display();
-    let class = ["-d", &place.to_string(), "../../examples/drivers/Jdbc.java"];
-    assert!(runs("javac", &class, "the driver does not compile"));
     let url = format!("jdbc:h2:{place}/x;AUTO_SERVER=TRUE;MODE=MySQL");
     let command = format!("java -cp {jar}:{place} Jdbc h2 \"{url}\"");
     let args = "--workload write-skew --transactions 400 --clients 4";
@@ -219,35 +225,38 @@ fn lmdb_has_one_writer() {
 #[test]
 fn hsqldb_has_snapshots() {
     let jar = "/usr/share/java/hsqldb.jar";
-    let what = format!("Java or HSQLDB {CLIENTS}");
-    if !runs("javac", &["-version"], &what) || !runs("test", &["-e", jar], &what) {
-        return;
-    }
-    let folder = TempDir::new().expect("a folder");
-    let place = folder.path().display().to_string();
-    let class = ["-d", &place, "../../examples/drivers/Jdbc.java"];
-    assert!(runs("javac", &class, "the driver does not compile"));
+    let Some(folder) = jdbc(&[jar]) else { return };
+    let place = folder.path().display();
     let database = "mem:x;hsqldb.tx=mvcc;sql.syntax_mys=true;user=sa";
-    let args = [
-        "-cp",
-        jar,
-        "org.hsqldb.server.Server",
-        "--database.0",
-        database,
-        "--dbname.0",
-        "x",
-        "--port",
-        "PORT",
-        "--address",
-        "127.0.0.1",
-        "--silent",
-        "true",
-    ];
-    let (_server, port) = start("java", &args);
+    let args = format!(
+        "-cp {jar} org.hsqldb.server.Server --database.0 {database} --dbname.0 x --port PORT \
+         --address 127.0.0.1 --silent true"
+    );
+    let (_server, port) = start("java", &args.split_whitespace().collect::<Vec<_>>());
     let url = format!("jdbc:hsqldb:hsql://127.0.0.1:{port}/x");
     keeps_its_promise(
         &format!("java -cp {jar}:{place} Jdbc hsqldb \"{url}\""),
         "--promises snapshot-isolation",
+    );
+}
+
+/// Derby knows no upsert that a workload in SQL could use, so it keeps keys and values.
+#[test]
+fn derby_locks_what_it_reads() {
+    let [server, net, client] =
+        ["derby", "derbynet", "derbyclient"].map(|name| format!("/usr/share/java/{name}.jar"));
+    let Some(folder) = jdbc(&[&server, &net, &client]) else { return };
+    let place = folder.path().display();
+    let args = format!(
+        "-Dderby.system.home={place} -Dderby.locks.deadlockTimeout=1 -Dderby.locks.waitTimeout=2 \
+         -cp {server}:{net} org.apache.derby.drda.NetworkServerControl start -h 127.0.0.1 -p PORT \
+         -noSecurityManager"
+    );
+    let (_server, port) = start("java", &args.split_whitespace().collect::<Vec<_>>());
+    let url = format!("jdbc:derby://127.0.0.1:{port}/x;create=true");
+    keeps_its_promise(
+        &format!("java -cp {client}:{place} Jdbc derby \"{url}\" keys"),
+        "--promises serializable",
     );
 }
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{margay, margay_with};
+use common::{margay, margay_with, root};
 
 /// A folder for one test.
 fn folder() -> tempfile::TempDir {
@@ -50,27 +50,69 @@ fn mariadb_is_certified() {
     certified("mariadb", "mariadbd", &[]);
 }
 
+/// The servers of this kind that `scripts/servers` has fetched; says so if there are none.
+fn fetched(kind: &str) -> Vec<String> {
+    let Ok(folders) = std::fs::read_dir(root().join("target/servers")) else {
+        println!("SKIPPED: no servers are fetched: scripts/servers does so");
+        return Vec::new();
+    };
+    let complete = folders.flatten().map(|entry| entry.path()).filter(|path| path.join(".complete").exists());
+    let named = complete.map(|path| path.display().to_string());
+    named.filter(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with(kind))).collect()
+}
+
+/// `--certificate-recovery` on every fetched server of a kind: no evidence is missing, and it
+/// decides.
+fn all_fetched_are_certified(kind: &str, workloads: &[&str], levels: &[&str]) {
+    for binaries in fetched(kind) {
+        for (level, workload) in levels.iter().flat_map(|level| workloads.iter().map(move |name| (level, name))) {
+            let run = ["run", "--start", kind, "--binaries", &binaries, "--certificate-recovery"];
+            let what = ["--level", level, "--workload", workload, "--transactions", "200"];
+            let told = margay(run.iter().chain(&what).chain(&["--engine", "certify", "--no-report", "--json"]))
+                .expect(0);
+            assert!(!told.stderr.contains("the certificate is incomplete"), "{}", told.stderr);
+            assert_eq!(told.json()["engine"], "certify", "{binaries} {level} {workload}");
+        }
+    }
+}
+
+#[test]
+fn every_fetched_postgresql_is_certified() {
+    let levels = ["read-committed", "repeatable-read", "serializable"];
+    all_fetched_are_certified("postgres", &["rw-register", "mixed"], &levels);
+}
+
+#[test]
+fn every_fetched_mariadb_is_certified() {
+    let levels = ["read-committed", "repeatable-read", "serializable"];
+    all_fetched_are_certified("mariadb", &["rw-register", "mixed"], &levels);
+}
+
 /// MySQL tells the GTID of a commit with its answer. SmallBank's balances repeat, so that without
-/// names hundreds of transactions of the log fitted several clients' or none. Runs where
-/// `scripts/servers` has been.
+/// names hundreds of transactions of the log fitted several clients' or none.
 #[test]
 fn mysql_is_certified_by_gtids() {
-    let Some(binaries) = std::env::var_os("MARGAY_BINARIES") else {
-        return println!(
-            "SKIPPED: MARGAY_BINARIES does not name a folder with MySQL: scripts/servers fetches it"
-        );
-    };
-    let folder = std::path::Path::new(&binaries).join("mysql");
-    if !folder.is_dir() {
-        return println!("SKIPPED: there is no MySQL in {}", folder.display());
-    }
-    let folder = folder.display().to_string();
-    let arguments =
-        ["run", "--start", "mysql", "--binaries", &folder, "--certificate-recovery", "--keys", "3"];
-    let more = ["--transactions", "300", "--level", "read-committed", "--no-report", "--workload"];
-    for workload in ["smallbank", "mixed"] {
-        let told = margay([&arguments[..], &more, &[workload]].concat()).expect(0);
+    let levels = ["repeatable-read", "serializable"];
+    all_fetched_are_certified("mysql", &["rw-register", "mixed"], &levels);
+    for binaries in fetched("mysql") {
+        let run = ["run", "--start", "mysql", "--binaries", &binaries, "--certificate-recovery", "--keys", "3"];
+        let more = ["--transactions", "300", "--level", "read-committed", "--no-report", "--workload", "smallbank"];
+        let told = margay(run.iter().chain(&more)).expect(0);
         assert!(!told.stderr.contains("the certificate is incomplete"), "{}", told.stderr);
+    }
+}
+
+/// From 11.6.2 on, REPEATABLE READ of MariaDB is snapshot isolation, which the driver switches on:
+/// no update gets lost, as one does in older versions.
+#[test]
+fn newer_mariadb_keeps_its_snapshots() {
+    for binaries in fetched("mariadb") {
+        let run = ["run", "--start", "mariadb", "--binaries", &binaries, "--level", "repeatable-read"];
+        let what = ["--claim", "snapshot-isolation", "--workload", "increment", "--transactions", "400"];
+        let told = margay(run.iter().chain(&what).chain(&["--no-report", "--json"]));
+        let newer = told.json()["run"]["dbms"].as_str().is_some_and(|dbms| dbms.starts_with("mariadb 11"));
+        let told = told.expect(i32::from(!newer)).json();
+        assert_eq!(told["verdict"], if newer { "holds" } else { "violated" }, "{told}");
     }
 }
 
