@@ -59,7 +59,7 @@ impl<'h> Facts<'h> {
                 Level::ReadUncommitted => facts.uncommitted(object, candidates),
                 _ => facts.lists(object, candidates),
             };
-            facts.objects.insert(object, known);
+            facts.objects.insert(object, known.into_iter().chain(facts.stamps(object, candidates)).collect());
         }
         for order in &history.evidence().version_orders {
             if let Some(known) = facts.objects.get_mut(&order.object) {
@@ -80,6 +80,21 @@ impl<'h> Facts<'h> {
         let committed = |txn| self.history.outcome(txn) == Outcome::Committed;
         let orders = orders_of(self.history, object, candidates.accesses(object), committed);
         orders.into_iter().map(|order| Sequence::certain(order.writers.into_iter())).collect()
+    }
+
+    /// The writers of an object by their commit timestamps. Those that have the same have one place.
+    fn stamps(&self, object: ObjectId, candidates: &Candidates<'_>) -> Option<Sequence> {
+        let accesses = candidates.accesses(object).iter();
+        let writes = accesses.filter(|access| self.history.op(access.0).kind.writes());
+        let stamp = |txn| Some((self.history.evidence().commit(txn)?, txn));
+        let mut stamped: Vec<_> = writes.filter_map(|write| stamp(self.history.txn_of(write.0))).collect();
+        stamped.sort_unstable();
+        let first = |&(stamp, txn): &(i64, TxnId)| {
+            let place = stamped.partition_point(|earlier| earlier.0 < stamp);
+            (txn, (place, place))
+        };
+        let places: Places = stamped.iter().map(first).collect();
+        (!places.is_empty()).then(|| Sequence { places, shown: HashSet::new(), source: None })
     }
 
     /// From `read-committed` up every read of a list by a committed transaction shows the beginning
@@ -144,9 +159,6 @@ impl<'h> Facts<'h> {
     pub(super) fn before_through(&self, object: ObjectId, a: TxnId, b: TxnId) -> Vec<Vec<TxnId>> {
         let Some(known) = self.objects.get(&object) else { return Vec::new() };
         let mut all: Vec<Vec<TxnId>> = Vec::new();
-        if self.stamped(a, b) {
-            return vec![Vec::new()];
-        }
         for sequence in known.iter().filter(|sequence| sequence.tells(a, b)) {
             match sequence.source {
                 None => return vec![Vec::new()],
@@ -158,27 +170,6 @@ impl<'h> Facts<'h> {
         let path = self.path(known, a, b, sure).or_else(|| self.path(known, a, b, |_, _| true));
         all.extend(path.map(|path| path.into_iter().filter(|&txn| !certain(txn)).collect::<Vec<_>>()));
         all
-    }
-
-    fn stamped(&self, a: TxnId, b: TxnId) -> bool {
-        let evidence = self.history.evidence();
-        matches!((evidence.commit(a), evidence.commit(b)), (Some(a), Some(b)) if a < b)
-    }
-
-    /// Who says that `a`'s version comes before `b`'s, of those that may be: the source of a
-    /// sequence, or nobody in particular.
-    fn told(
-        &self,
-        known: &[Sequence],
-        a: TxnId,
-        b: TxnId,
-        may_be: impl Fn(Option<TxnId>) -> bool,
-    ) -> Option<Option<TxnId>> {
-        if self.stamped(a, b) {
-            return Some(None);
-        }
-        let told = known.iter().find(|sequence| may_be(sequence.source) && sequence.tells(a, b))?;
-        Some(told.source)
     }
 
     /// What lies between where sequences say it together, one from where the other ends (`a` before
@@ -198,9 +189,9 @@ impl<'h> Facts<'h> {
         let mut open = vec![a];
         while let Some(c) = open.pop() {
             if c != a
-                && let Some(last) = self.told(known, c, b, |source| may_be(c, source))
+                && let Some(last) = known.iter().find(|last| may_be(c, last.source) && last.tells(c, b))
             {
-                let mut path: Vec<TxnId> = last.into_iter().collect();
+                let mut path: Vec<TxnId> = last.source.into_iter().collect();
                 let mut place = c;
                 while place != a {
                     let (before, source) = from[&place];
