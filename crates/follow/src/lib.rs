@@ -27,6 +27,7 @@
 
 mod calendar;
 mod candidate;
+mod foresight;
 mod lists;
 mod points;
 mod repair;
@@ -34,6 +35,7 @@ mod search;
 mod strand;
 mod suspects;
 mod unknowns;
+mod unnoticed;
 mod world;
 
 use margay_audit::{Unaudited, audit_alone_within, with_included};
@@ -44,6 +46,7 @@ use margay_verdict::{Budget, Certificate, Checker, Exhausted, Predicates, Questi
 
 use crate::search::{Furthest, Kind, Outcome, Search};
 use crate::world::World;
+pub use crate::unnoticed::{Unnoticed, unnoticed};
 
 /// The engine.
 #[derive(Clone, Copy, Default, Debug)]

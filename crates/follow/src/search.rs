@@ -34,6 +34,7 @@ use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
+use crate::foresight::Foresight;
 use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
@@ -128,6 +129,9 @@ pub(crate) struct Search<'p> {
     /// Whether points lie at the instants that clients saw: then every begin is a step of its own.
     instants: bool,
     unknowns: Unknowns,
+    foresight: Foresight,
+    /// Those that agree, but would overwrite what others have still to see.
+    spoilers: Vec<(u32, ObjectId)>,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
     lately: VecDeque<u32>,
@@ -162,6 +166,8 @@ impl<'p> Search<'p> {
             unknowns.add(world.history(), place, calendar.txns[place as usize]);
         }
         Self {
+            foresight: Foresight::new(world.history(), &calendar),
+            spoilers: Vec::new(),
             world,
             calendar,
             split,
@@ -204,8 +210,8 @@ impl<'p> Search<'p> {
                 turns.push(Turn { moves, next: 0, is_whole: false, steps: self.steps.len(), mark });
                 if is_end {
                     self.note_dead_end(all - self.left);
-                    let blocked: Vec<u32> =
-                        self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+                    let blocked = self.window.iter().copied().filter(|&place| self.is_blocked(place));
+                    let blocked = blocked.chain(self.spoilers.iter().map(|spoiler| spoiler.0)).collect();
                     self.restart(blocked, &mut turns, &mut visited);
                 } else if !awaited.is_empty() {
                     self.restart(awaited, &mut turns, &mut visited);
@@ -256,7 +262,8 @@ impl<'p> Search<'p> {
                 ready.push(place);
             }
         }
-        self.ranked(&ready)
+        let moves = self.ranked(&ready);
+        self.unspoilt(moves, &ready)
     }
 
     /// The blocked transactions for which everything that may be done now should wait; none if
@@ -342,6 +349,11 @@ impl<'p> Search<'p> {
         all
     }
 
+    /// The object that one would overwrite though others have still to see what it holds.
+    pub(crate) fn spoils(&self, place: u32) -> Option<ObjectId> {
+        self.spoilers.iter().find(|spoiler| spoiler.0 == place).map(|spoiler| spoiler.1)
+    }
+
     /// Those that committed and may be under way.
     pub(crate) fn window(&self) -> &[u32] {
         &self.window
@@ -379,7 +391,9 @@ impl<'p> Search<'p> {
         }
         let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
         let of = |&place: &u32| (self.calendar.txns[place as usize], self.candidate(place).against.clone());
-        (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).collect(), taken);
+        let spoilers = self.spoilers.iter();
+        let spoilers = spoilers.map(|&(place, object)| (self.calendar.txns[place as usize], vec![object]));
+        (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).chain(spoilers).collect(), taken);
         let lately =
             self.steps.iter().rev().take(NEIGHBOURS).map(|step| self.calendar.txns[step.place as usize]);
         self.furthest.lately = lately.collect();
@@ -403,7 +417,35 @@ impl<'p> Search<'p> {
         }
         let helping = self.helping(&ready);
         ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
-        self.ranked(&ready)
+        let moves = self.ranked(&ready);
+        self.spoilers.clear();
+        self.unspoilt(moves, &ready)
+    }
+
+    /// Without the moves that overwrite what others have still to see.
+    fn unspoilt(&mut self, mut moves: Vec<Move>, ready: &[u32]) -> Vec<Move> {
+        let mut spoilers = std::mem::take(&mut self.spoilers);
+        moves.retain(|next| {
+            let spoilt = self.spoilt(*next, ready);
+            spoilers.extend(spoilt.map(|object| (next.place, object)));
+            spoilt.is_none()
+        });
+        spoilers.dedup();
+        self.spoilers = spoilers;
+        moves
+    }
+
+    fn spoilt(&self, next: Move, ready: &[u32]) -> Option<ObjectId> {
+        if next.kind == Kind::Begin {
+            return None;
+        }
+        let made = self.made(next.place);
+        let begins = |&other: &u32| {
+            other == next.place
+                || next.saves && !self.begun.contains_key(&other) && !self.candidate(other).collides(made)
+        };
+        let done: Vec<u32> = ready.iter().copied().filter(begins).collect();
+        self.foresight.spoilt(&self.world, made, &done)
     }
 
     /// Looks who may be under way.
@@ -478,6 +520,7 @@ impl<'p> Search<'p> {
         let mut step =
             SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
+            self.foresight.close(next.place);
             step.closed = self.calendar.open_before(next.place).collect();
             step.closed.iter().for_each(|&before| self.calendar.remove(before));
             let index = self.steps.len() as u32;
@@ -545,6 +588,9 @@ impl<'p> Search<'p> {
 
     fn undo(&mut self) {
         let Some(step) = self.steps.pop() else { return };
+        if step.kind != Kind::Commit {
+            self.foresight.open(step.place);
+        }
         if step.kind == Kind::Begin {
             let made = self.begun.remove(&step.place).unwrap_or_default();
             self.calendar.set_begun(step.place, false);

@@ -1,0 +1,174 @@
+//! When a follower looks makes no difference to its answer.
+//!
+//! The follower looks when enough has come, or when somebody wants to know: on a busy machine that
+//! is at other moments than on a quiet one. So here it looks at moments that a seed chooses: after
+//! every few lines, hardly ever, in bursts. A stream of 50 million operations once held, and ended
+//! in `unknown` under load.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use margay_levels::Level;
+use margay_simdb::{JsonSink, Mix, Ppm, Protocol, Rng, SimConfig, simulate};
+use margay_stream::proof::{self, Audited};
+use margay_stream::{End, Follower, Part};
+use margay_verdict::{Budget, Question};
+
+/// Seeds per configuration.
+fn seeds() -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
+    let first = number("MARGAY_FIRST").unwrap_or(1);
+    first..first + number("MARGAY_SEEDS").unwrap_or(1)
+}
+
+/// When to look.
+enum Looks {
+    /// When enough has come; that is asked after every so many lines.
+    Enough(u64),
+    /// After every so many lines.
+    Every(u64),
+    /// Whenever a coin says so, that is thrown after every so many lines.
+    Coin(u64, u64),
+    /// By turns, for some thousand lines: after every few lines, and not at all.
+    Bursts(u64),
+}
+
+impl Looks {
+    fn of(seed: u64, random: &mut Rng) -> Self {
+        match seed % 8 {
+            0 => Looks::Enough(512),
+            1 => Looks::Every(64 + random.below(512)),
+            2 => Looks::Every(512 + random.below(4_000)),
+            3 => Looks::Every(5_000 + random.below(60_000)),
+            4 => Looks::Coin(512, 2 + random.below(60)),
+            5 => Looks::Coin(64, 2 + random.below(2_000)),
+            6 => Looks::Bursts(1_000 + random.below(100_000)),
+            _ => Looks::Enough(1_000 + random.below(400_000)),
+        }
+    }
+
+    /// Whether to ask after this line, and whether somebody wants to know.
+    fn at(&self, number: u64, random: &mut Rng) -> Option<bool> {
+        match *self {
+            Looks::Enough(lines) => number.is_multiple_of(lines).then_some(false),
+            Looks::Every(lines) => number.is_multiple_of(lines).then_some(true),
+            Looks::Coin(lines, sides) => {
+                number.is_multiple_of(lines).then(|| random.below(sides) == 0)
+            }
+            Looks::Bursts(lines) => {
+                (number / lines % 2 == 0 && number.is_multiple_of(64)).then(|| random.below(4) == 0)
+            }
+        }
+    }
+}
+
+/// Passes lines to a follower that looks when it is told to.
+struct Feed {
+    follower: Option<Follower<'static>>,
+    level: Level,
+    line: Vec<u8>,
+    number: u64,
+    looks: Looks,
+    random: Rng,
+    proof: Arc<Mutex<Vec<u8>>>,
+    lines: Vec<u8>,
+    keeps: bool,
+}
+
+impl Feed {
+    fn take(&mut self) {
+        let Some(follower) = &mut self.follower else {
+            let proof = Arc::clone(&self.proof);
+            let sink = Box::new(move |part: &Part, left: &[u64]| {
+                proof::write_part(&mut *proof.lock().unwrap(), part, left)
+            });
+            let follower = Follower::new(Question::new(self.level), &self.line, Budget::unlimited(), sink);
+            let follower = follower.expect("a follower");
+            proof::begin(&mut *self.proof.lock().unwrap(), &follower.head()).unwrap();
+            self.follower = Some(follower);
+            return;
+        };
+        follower.line(&self.line).expect("a line");
+        self.number += 1;
+        if let Some(eager) = self.looks.at(self.number, &mut self.random) {
+            follower.advance_by_guess(eager).expect("lines");
+        }
+    }
+}
+
+impl Write for Feed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.keeps {
+            self.lines.extend_from_slice(bytes);
+        }
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.line.extend_from_slice(part);
+            if self.line.ends_with(b"\n") {
+                self.take();
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn followed(config: &SimConfig, level: Level, seed: u64) -> (End, String, Option<Audited>) {
+    let mut random = Rng::new(seed, 1);
+    let looks = Looks::of(seed, &mut random);
+    let feed = Feed {
+        follower: None,
+        level,
+        line: Vec::new(),
+        number: 0,
+        looks,
+        random,
+        proof: Arc::default(),
+        lines: Vec::new(),
+        keeps: config.transactions <= 20_000,
+    };
+    let mut sink = JsonSink::new(feed);
+    simulate(config, &mut sink).expect("a stream");
+    let mut feed = sink.finish().expect("lines");
+    let mut follower = feed.follower.take().expect("a header");
+    let end = follower.finish().expect("lines");
+    let settled = follower.progress().settled;
+    drop(follower);
+    let mut proof = feed.proof.lock().unwrap();
+    proof::end(&mut *proof, settled).unwrap();
+    let audited = feed.keeps.then(|| {
+        proof::audit(feed.lines.as_slice(), proof.as_slice(), &Budget::unlimited()).expect("both can be read")
+    });
+    (end, format!("settled {settled}"), audited)
+}
+
+fn always_held(config: &SimConfig, level: Level) -> usize {
+    let mut lost = 0;
+    for seed in seeds() {
+        let start = std::time::Instant::now();
+        let (end, said, audited) = followed(config, level, seed);
+        if end != End::Whole {
+            lost += 1;
+            println!("{}: looks {seed}: {said}: {end:?}", config.command("-"));
+        } else if let Some(audited) = audited {
+            assert!(matches!(audited, Audited::Accepted { .. }), "{}: looks {seed}: {audited:?}", config.command("-"));
+        }
+        println!("looks {seed} {:.1}s", start.elapsed().as_secs_f64());
+    }
+    lost
+}
+
+#[test]
+fn a_correct_stream_holds_whenever_the_follower_looks() {
+    let transactions = std::env::var("MARGAY_TRANSACTIONS").map_or(10_000, |t| t.parse().unwrap());
+    let keys = std::env::var("MARGAY_KEYS").map_or(100, |t| t.parse().unwrap());
+    let unknown = std::env::var("MARGAY_UNKNOWN").map_or(1, |t| t.parse().unwrap());
+    let mix = std::env::var("MARGAY_MIX").unwrap_or("registers".to_owned());
+    let mix = Mix::NAMED.iter().find(|(name, _)| *name == mix).unwrap().1;
+    let data = std::env::var("MARGAY_DATA").map_or(1, |t| t.parse().unwrap());
+    let config = SimConfig { mix, transactions, keys, unknown: Ppm::percent(unknown), ..SimConfig::new(Protocol::Ss2pl, data) };
+    assert_eq!(always_held(&config, Level::StrictSerializable), 0);
+}
