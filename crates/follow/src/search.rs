@@ -32,6 +32,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
 use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 
+use crate::Early;
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
 use crate::foresight::Foresight;
@@ -156,8 +157,8 @@ pub(crate) struct Search<'p> {
 
 impl<'p> Search<'p> {
     /// At the initial state.
-    pub fn new(world: World<'p>, split: bool, instants: bool) -> Self {
-        let calendar = Calendar::new(world.history(), instants);
+    pub fn new(world: World<'p>, split: bool, instants: bool, early: &[Early]) -> Self {
+        let calendar = Calendar::new(world.history(), instants, early);
         let left = calendar.must_count();
         let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
         let objects = world.history().object_count();
@@ -521,7 +522,7 @@ impl<'p> Search<'p> {
             SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
             self.foresight.close(next.place);
-            step.closed = self.calendar.open_before(next.place).collect();
+            step.closed = self.calendar.closed_by(next.place);
             step.closed.iter().for_each(|&before| self.calendar.remove(before));
             let index = self.steps.len() as u32;
             self.closed.extend(step.closed.iter().map(|&before| (before, index)));

@@ -14,8 +14,8 @@
 //!
 //! # Invariants
 //! If a transaction is put at the place that is answered, every transaction of the order sees what
-//! it saw, and afterwards the objects hold what is answered. So it is for several that touch no
-//! object in common.
+//! it saw, and afterwards the objects hold what is answered. So it is for any of them together: none
+//! is put where it touches what another would have left.
 //!
 //! # Limits
 //! Of the places of one transaction, the last is answered. Where objects were overwritten in
@@ -135,23 +135,34 @@ impl<'p> Walk<'p> {
 
     /// Looks who may stand before the step at a place.
     fn open(&mut self, place: usize) {
-        let (predicates, cells, begun) = (self.predicates, &self.cells, &self.begun);
-        for absent in &mut self.absent {
+        for number in 0..self.absent.len() {
+            let absent = &self.absent[number];
             if !absent.changed || place < absent.from || place > absent.until {
                 continue;
             }
-            absent.changed = false;
-            let Some(made) = made(predicates, absent, cells) else { continue };
-            let is_held = |object| begun.values().flatten().any(|held: &(ObjectId, Cell)| held.0 == object);
-            let differs = |made: &(ObjectId, Cell)| cells[&made.0] != made.1;
-            if made.iter().any(|made| is_held(made.0)) {
-                // It would overwrite what another began to write.
-                absent.changed = true;
-            } else if made.iter().any(differs) {
-                let made = made.into_iter().filter(differs).collect();
-                absent.trace = Some(Trace { after: place, made, begun: Vec::new() });
+            let made = made(self.predicates, absent, &self.cells);
+            // What another began to write or may have left is in its way: look again later.
+            let is_held = made.iter().flatten().any(|made| self.is_held(made.0)) || self.meets_others(number);
+            self.absent[number].changed = is_held;
+            let Some(mut made) = made.filter(|_| !is_held) else { continue };
+            made.retain(|(object, cell)| self.cells[object] != *cell);
+            if !made.is_empty() {
+                self.absent[number].trace = Some(Trace { after: place, made, begun: Vec::new() });
             }
         }
+    }
+
+    /// Whether one that has begun writes an object.
+    fn is_held(&self, object: ObjectId) -> bool {
+        self.begun.values().flatten().any(|held| held.0 == object)
+    }
+
+    /// Whether one touches what another would have left.
+    fn meets_others(&self, number: usize) -> bool {
+        let touches = |object: &ObjectId| self.absent[number].objects.binary_search(object).is_ok();
+        let others = self.absent.iter().enumerate().filter(|(other, _)| *other != number);
+        let mut traces = others.filter_map(|(_, other)| other.trace.as_ref());
+        traces.any(|trace| trace.made.iter().any(|made| touches(&made.0)))
     }
 
     fn step(&mut self, (kind, txn): Step) -> Option<()> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use margay_levels::Level;
 use margay_simdb::{JsonSink, Mix, Ppm, Protocol, Rng, SimConfig, simulate};
-use margay_stream::proof::{self, Audited};
+use margay_stream::proof::{self, Audited, Late};
 use margay_stream::{End, Follower, Part};
 use margay_verdict::{Budget, Question};
 
@@ -140,7 +140,9 @@ fn followed(config: &SimConfig, level: Level, seed: u64) -> (End, String, Option
     let mut proof = feed.proof.lock().unwrap();
     proof::end(&mut *proof, settled).unwrap();
     let audited = feed.keeps.then(|| {
-        proof::audit(feed.lines.as_slice(), proof.as_slice(), &Budget::unlimited()).expect("both can be read")
+        let late = Late::read(proof.as_slice()).expect("a proof");
+        proof::audit(feed.lines.as_slice(), proof.as_slice(), late, &Budget::unlimited())
+            .expect("both can be read")
     });
     (end, format!("settled {settled}"), audited)
 }
