@@ -45,6 +45,15 @@ pub(crate) struct Foresight {
     longest: HashMap<ObjectId, (ValueId, u32)>,
 }
 
+/// Something that is still to be seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// The value with this number.
+    Value(u32),
+    /// The list that the transaction at this place saw.
+    List(u32),
+}
+
 impl Foresight {
     /// Nothing has taken effect.
     pub fn new(history: &History, calendar: &Calendar) -> Self {
@@ -104,50 +113,65 @@ impl Foresight {
         }
     }
 
-    /// An object that holds what others than these have still to see, and would not any more.
-    pub fn spoilt(&self, world: &World<'_>, made: &Made, done: &[u32]) -> Option<ObjectId> {
-        let spoils = |(object, cell): &&(ObjectId, Cell)| {
-            self.overwrites(world, *object, cell, done) || self.misgrows(world, *object, cell, done)
-        };
-        made.iter().find(spoils).map(|made| made.0)
+    /// An object that holds what others than these have still to see, and would not any more; and
+    /// what that is.
+    pub fn spoilt(&self, world: &World<'_>, made: &Made, done: &[u32]) -> Option<(ObjectId, Sight)> {
+        made.iter().find_map(|(object, cell)| {
+            let sight = self.overwrites(world, *object, cell, done);
+            sight.or_else(|| self.misgrows(world, *object, cell, done)).map(|sight| (*object, sight))
+        })
     }
 
-    fn overwrites(&self, world: &World<'_>, object: ObjectId, new: &Cell, done: &[u32]) -> bool {
+    fn overwrites(&self, world: &World<'_>, object: ObjectId, new: &Cell, done: &[u32]) -> Option<Sight> {
         let history = world.history();
+        let is_gone = |name, field: &Field| new.column(history, name).as_ref() != Some(field);
+        let column = |name, value| self.awaited((object, Some(name), value), done);
         match world.cell(object) {
             Cell::Value(id) => match history.value(*id) {
-                Value::List(_) => false,
-                Value::Row(columns) => columns.iter().any(|&(name, value)| {
-                    new.column(history, name) != Some(Field::Value(value))
-                        && self.is_awaited((object, Some(name), value), done)
-                }),
-                _ => *new != Cell::Value(*id) && self.is_awaited((object, None, *id), done),
+                Value::List(_) => None,
+                Value::Row(columns) => columns
+                    .iter()
+                    .filter(|&&(name, value)| is_gone(name, &Field::Value(value)))
+                    .find_map(|&(name, value)| column(name, value)),
+                _ if *new == Cell::Value(*id) => None,
+                _ => self.awaited((object, None, *id), done),
             },
-            Cell::Row(columns) => columns.iter().any(|(name, field)| match field {
-                Field::Value(value) => {
-                    new.column(history, *name).as_ref() != Some(field)
-                        && self.is_awaited((object, Some(*name), *value), done)
-                }
-                Field::Made(_) => false,
+            Cell::Row(columns) => columns.iter().find_map(|(name, field)| match field {
+                Field::Value(value) if is_gone(*name, field) => column(*name, *value),
+                _ => None,
             }),
-            _ => false,
+            _ => None,
         }
     }
 
-    fn is_awaited(&self, piece: Piece, done: &[u32]) -> bool {
-        let Some(&number) = self.numbers.get(&piece) else { return false };
-        let sees = |place: u32| self.saw[self.seen_by(place)].binary_search(&number).is_ok();
-        self.open[number as usize] as usize > done.iter().filter(|&&place| sees(place)).count()
+    /// A value that others than these have still to see.
+    fn awaited(&self, piece: Piece, done: &[u32]) -> Option<Sight> {
+        let &number = self.numbers.get(&piece)?;
+        let done = done.iter().filter(|&&place| self.sees(place, number)).count();
+        (self.open[number as usize] as usize > done).then_some(Sight::Value(number))
     }
 
-    /// Whether a list would be another than the beginning of the longest that is still to be seen.
-    fn misgrows(&self, world: &World<'_>, object: ObjectId, new: &Cell, done: &[u32]) -> bool {
-        let Some(&(longest, place)) = self.longest.get(&object) else { return false };
+    fn sees(&self, place: u32, number: u32) -> bool {
+        self.saw[self.seen_by(place)].binary_search(&number).is_ok()
+    }
+
+    /// The first one from a place on that has still to see something.
+    pub fn who(&self, sight: Sight, from: u32) -> Option<u32> {
+        match sight {
+            Sight::List(place) => Some(place),
+            Sight::Value(number) => (from..self.done.len() as u32)
+                .find(|&place| !self.done[place as usize] && self.sees(place, number)),
+        }
+    }
+
+    /// A list that is still to be seen, if this would be another than its beginning.
+    fn misgrows(&self, world: &World<'_>, object: ObjectId, new: &Cell, done: &[u32]) -> Option<Sight> {
+        let &(longest, place) = self.longest.get(&object)?;
         let history = world.history();
-        let Value::List(longest) = history.value(longest) else { return false };
-        !self.done[place as usize]
-            && !done.contains(&place)
-            && new.elements(history).is_none_or(|now| !longest.starts_with(now))
+        let Value::List(longest) = history.value(longest) else { return None };
+        let grows = || new.elements(history).is_some_and(|now| longest.starts_with(now));
+        let is_done = self.done[place as usize] || done.contains(&place);
+        (!is_done && !grows()).then_some(Sight::List(place))
     }
 }
 

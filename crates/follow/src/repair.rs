@@ -52,10 +52,7 @@ impl Search<'_> {
     }
 
     fn lesson(&self, place: u32) -> Option<Lesson> {
-        let candidate = self.candidate(place);
-        if candidate.strands.sums {
-            return None;
-        }
+        let candidate = self.prepared(place).filter(|candidate| !candidate.strands.sums)?;
         if let Some(object) = self.spoils(place) {
             return self.before_the_last(place, object).filter(|lesson| self.is_open(lesson.0[0]));
         }

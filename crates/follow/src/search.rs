@@ -35,7 +35,7 @@ use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 use crate::Early;
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
-use crate::foresight::Foresight;
+use crate::foresight::{Foresight, Sight};
 use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
@@ -131,8 +131,8 @@ pub(crate) struct Search<'p> {
     instants: bool,
     unknowns: Unknowns,
     foresight: Foresight,
-    /// Those that agree, but would overwrite what others have still to see.
-    spoilers: Vec<(u32, ObjectId)>,
+    /// Those that agree, but would overwrite an object that another has still to see.
+    spoilers: Vec<(u32, ObjectId, Sight)>,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
     lately: VecDeque<u32>,
@@ -392,9 +392,14 @@ impl<'p> Search<'p> {
         }
         let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
         let of = |&place: &u32| (self.calendar.txns[place as usize], self.candidate(place).against.clone());
-        let spoilers = self.spoilers.iter();
-        let spoilers = spoilers.map(|&(place, object)| (self.calendar.txns[place as usize], vec![object]));
-        (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).chain(spoilers).collect(), taken);
+        // Who has still to see something is named, not who is in its way.
+        let first = self.window.first().copied().unwrap_or_default();
+        let awaiting = |&(_, object, sight): &(u32, ObjectId, Sight)| {
+            let place = self.foresight.who(sight, first)?;
+            Some((self.calendar.txns[place as usize], vec![object]))
+        };
+        let blocked = blocked.map(of).chain(self.spoilers.iter().filter_map(awaiting)).collect();
+        (self.furthest.blocked, self.furthest.taken) = (blocked, taken);
         let lately =
             self.steps.iter().rev().take(NEIGHBOURS).map(|step| self.calendar.txns[step.place as usize]);
         self.furthest.lately = lately.collect();
@@ -428,7 +433,7 @@ impl<'p> Search<'p> {
         let mut spoilers = std::mem::take(&mut self.spoilers);
         moves.retain(|next| {
             let spoilt = self.spoilt(*next, ready);
-            spoilers.extend(spoilt.map(|object| (next.place, object)));
+            spoilers.extend(spoilt.map(|(object, sight)| (next.place, object, sight)));
             spoilt.is_none()
         });
         spoilers.dedup();
@@ -436,7 +441,7 @@ impl<'p> Search<'p> {
         moves
     }
 
-    fn spoilt(&self, next: Move, ready: &[u32]) -> Option<ObjectId> {
+    fn spoilt(&self, next: Move, ready: &[u32]) -> Option<(ObjectId, Sight)> {
         if next.kind == Kind::Begin {
             return None;
         }

@@ -308,8 +308,9 @@ impl Auditor {
     ) -> Result<(History, Vec<u64>), Trouble> {
         let alone = txns.iter().map(|&txn| (txn, true));
         if !others.is_empty() || !self.settled.open.is_empty() {
-            let all = alone.clone().chain(others.iter().map(|&txn| (txn, false)));
-            let (history, stand_ins) = self.settled.open_part(all, true)?;
+            let mut all: Vec<_> = alone.clone().chain(others.iter().map(|&txn| (txn, false))).collect();
+            all.sort_unstable_by_key(|(txn, _)| (txn.session, txn.turn));
+            let (history, stand_ins) = self.settled.open_part(all.into_iter(), true)?;
             let unknown = |op: Op<'_>| {
                 op.kind.writes() && op.accesses.iter().any(|access| access.value == ValueId::UNKNOWN)
             };
