@@ -67,7 +67,7 @@ impl Foresight {
         foresight.from.push(0);
         for (place, &txn) in (0u32..).zip(&calendar.txns) {
             if calendar.must(place) {
-                foresight.sees(history, place, txn);
+                foresight.enter(history, place, txn);
             }
             foresight.from.push(foresight.saw.len() as u32);
             foresight.open(place);
@@ -78,7 +78,7 @@ impl Foresight {
         foresight
     }
 
-    fn sees(&mut self, history: &History, place: u32, txn: TxnId) {
+    fn enter(&mut self, history: &History, place: u32, txn: TxnId) {
         let mut saw: Vec<u32> = Vec::new();
         each_piece(history, txn, false, |piece| saw.extend(self.numbers.get(&piece)));
         saw.sort_unstable();

@@ -105,12 +105,12 @@ impl Follow {
 }
 
 /// A transaction of unknown outcome that takes effect before all others, or never.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Early {
     /// It.
     pub txn: TxnId,
-    /// Another that cannot take effect if it does.
-    pub instead: Option<TxnId>,
+    /// Others that cannot take effect if it does.
+    pub against: Vec<TxnId>,
 }
 
 /// What came of a search that accuses nobody.

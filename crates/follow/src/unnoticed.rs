@@ -14,8 +14,8 @@
 //!
 //! # Invariants
 //! If a transaction is put at the place that is answered, every transaction of the order sees what
-//! it saw, and afterwards the objects hold what is answered. So it is for any of them together: none
-//! is put where it touches what another would have left.
+//! it saw, and afterwards the objects hold what is answered. So it is for several together, if none
+//! touches what another would have left.
 //!
 //! # Limits
 //! Of the places of one transaction, the last is answered. Where objects were overwritten in
@@ -41,6 +41,8 @@ pub struct Unnoticed {
     pub after: usize,
     /// What some objects would hold after the order.
     pub made: Vec<(ObjectId, Cell)>,
+    /// Others of which not both did: it touches what they would have left.
+    pub against: Vec<TxnId>,
 }
 
 /// Those of some transactions of unknown outcome that may have taken effect in an order that was
@@ -58,7 +60,8 @@ pub fn unnoticed(history: &History, order: &Certificate, asked: &[TxnId], early:
     }
     walk.open(steps.len());
     let made = |asked: Absent| {
-        asked.trace.map(|trace| Unnoticed { txn: asked.txn, after: trace.after, made: trace.made })
+        let unnoticed = |Trace { after, made, against, .. }| Unnoticed { txn: asked.txn, after, made, against };
+        asked.trace.map(unnoticed)
     };
     walk.absent.into_iter().filter_map(made).collect()
 }
@@ -94,6 +97,7 @@ struct Absent {
 struct Trace {
     after: usize,
     made: Made,
+    against: Vec<TxnId>,
     /// What those that have begun will make of it.
     begun: Vec<(TxnId, ObjectId, Cell)>,
 }
@@ -112,8 +116,7 @@ struct Walk<'p> {
 impl<'p> Walk<'p> {
     fn new(predicates: &'p Predicates<'p>, steps: &[Step], asked: &[TxnId], early: &[TxnId]) -> Option<Self> {
         let history = predicates.history();
-        let spans = spans(history, steps, asked);
-        let spans = spans.into_iter().chain(early.iter().map(|&txn| (txn, 0, 0)));
+        let spans = early.iter().map(|&txn| (txn, 0, 0)).chain(spans(history, steps, asked));
         let mut absent = Vec::new();
         let mut watching: HashMap<ObjectId, Vec<usize>> = HashMap::new();
         for (txn, from, until) in spans {
@@ -141,13 +144,14 @@ impl<'p> Walk<'p> {
                 continue;
             }
             let made = made(self.predicates, absent, &self.cells);
-            // What another began to write or may have left is in its way: look again later.
-            let is_held = made.iter().flatten().any(|made| self.is_held(made.0)) || self.meets_others(number);
+            // It would overwrite what another began to write: look again later.
+            let is_held = made.iter().flatten().any(|made| self.is_held(made.0));
             self.absent[number].changed = is_held;
             let Some(mut made) = made.filter(|_| !is_held) else { continue };
             made.retain(|(object, cell)| self.cells[object] != *cell);
             if !made.is_empty() {
-                self.absent[number].trace = Some(Trace { after: place, made, begun: Vec::new() });
+                let against = self.against(number);
+                self.absent[number].trace = Some(Trace { after: place, made, against, begun: Vec::new() });
             }
         }
     }
@@ -157,12 +161,12 @@ impl<'p> Walk<'p> {
         self.begun.values().flatten().any(|held| held.0 == object)
     }
 
-    /// Whether one touches what another would have left.
-    fn meets_others(&self, number: usize) -> bool {
-        let touches = |object: &ObjectId| self.absent[number].objects.binary_search(object).is_ok();
+    /// The others whose traces it touches.
+    fn against(&self, number: usize) -> Vec<TxnId> {
+        let touches = |made: &(ObjectId, Cell)| self.absent[number].objects.binary_search(&made.0).is_ok();
         let others = self.absent.iter().enumerate().filter(|(other, _)| *other != number);
-        let mut traces = others.filter_map(|(_, other)| other.trace.as_ref());
-        traces.any(|trace| trace.made.iter().any(|made| touches(&made.0)))
+        let touched = others.filter(|(_, other)| other.trace.iter().any(|t| t.made.iter().any(touches)));
+        touched.map(|(_, other)| other.txn).collect()
     }
 
     fn step(&mut self, (kind, txn): Step) -> Option<()> {

@@ -341,18 +341,24 @@ impl Auditor {
         let early: Vec<TxnId> = history.txns().filter(|&txn| number(label(txn)).is_some()).collect();
         let mut carried: Vec<Option<Perhaps>> =
             stand_ins.iter().map(|&label| self.settled.open.remove(label)).collect();
+        let known = |txn: TxnId| match number(label(txn)) {
+            Some(number) => stand_ins.get(number).copied().unwrap_or_default(),
+            None => label(txn),
+        };
         for unnoticed in unnoticed(history, order, &asked, &early) {
-            let label = history.txn_label(unnoticed.txn);
             let made = unnoticed.made.iter();
             let changes: Vec<Change> =
                 made.map(|(o, cell)| self.settled.change(history, *o, cell)).collect::<Result<_, _>>()?;
+            let label = label(unnoticed.txn);
             if let Some(perhaps) = number(label).and_then(|n| carried.get_mut(n)).and_then(Option::take) {
                 self.settled.open.insert(Perhaps { changes, ..perhaps });
             } else if let Some(txn) = others.get(&label) {
                 let place = self.steps + unnoticed.after as u64;
                 let after = unnoticed.after.checked_sub(1).and_then(|last| part.step(last)).or(self.last);
                 let (session, turn) = (txn.session, txn.turn);
-                self.settled.open.insert(Perhaps { label, session, turn, place, after, changes });
+                let against = unnoticed.against.iter().map(|&txn| known(txn)).filter(|&l| l != label).collect();
+                let perhaps = Perhaps { label, session, turn, place, after, changes, against };
+                self.settled.open.insert(perhaps);
             }
         }
         self.settled.open.forget();

@@ -40,7 +40,7 @@ use margay_history::{History, Outcome, TxnId};
 use margay_verdict::{Budget, Certificate, Finding, Question, Verdict};
 
 use crate::auditor::Unaccepted;
-use crate::perhaps::number;
+use crate::perhaps::stand_in;
 use crate::proof::Head;
 use crate::stamped::{Stamped, asked};
 use crate::watermark::ticks;
@@ -420,9 +420,14 @@ impl<'a> Follower<'a> {
         let mut early = Vec::new();
         if !stand_ins.is_empty() {
             let txns: HashMap<u64, TxnId> = part.txns().map(|txn| (part.txn_label(txn), txn)).collect();
-            let all = txns.iter().filter_map(|(&label, &txn)| Some((stand_ins.get(number(label)?)?, txn)));
-            early.extend(all.map(|(label, txn)| Early { txn, instead: txns.get(label).copied() }));
-            early.sort_unstable_by_key(|early| early.txn);
+            let open = &self.auditor.settled().open;
+            let place = |number| txns.get(&stand_in(number)).copied();
+            for (number, &label) in stand_ins.iter().enumerate() {
+                let others = stand_ins.iter().enumerate().filter(|&(_, &other)| open.are_against(label, other));
+                let others = others.filter_map(|(other, _)| place(other));
+                let against = others.chain(txns.get(&label).copied()).collect();
+                early.extend(place(number).map(|txn| Early { txn, against }));
+            }
         }
         self.stand_ins = stand_ins;
         Ok((part, early))

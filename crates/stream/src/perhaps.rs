@@ -11,8 +11,8 @@
 //! at which place it took effect.
 //!
 //! # Invariants
-//! No two change one object, so each may have happened whatever becomes of the others; but not two
-//! of one session against its order.
+//! Any of them may have happened together, but for those that are against each other, and two of one
+//! session against its order.
 
 use hashbrown::HashMap;
 
@@ -42,13 +42,15 @@ pub struct Perhaps {
     pub after: Option<Step>,
     /// What objects hold if it took effect.
     pub changes: Vec<Change>,
+    /// Others of which not both did.
+    pub against: Vec<u64>,
 }
 
 /// All of them.
 #[derive(Default)]
 pub struct Open {
     by_label: HashMap<u64, Perhaps>,
-    by_object: HashMap<Box<[u8]>, u64>,
+    by_object: HashMap<Box<[u8]>, Vec<u64>>,
     bytes: usize,
 }
 
@@ -63,9 +65,16 @@ impl Open {
         self.bytes
     }
 
-    /// The one that may have changed an object.
-    pub fn about(&self, object: &[u8]) -> Option<u64> {
-        self.by_object.get(object).copied()
+    /// Those that may have changed an object.
+    pub fn about(&self, object: &[u8]) -> &[u64] {
+        self.by_object.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether not both of two did.
+    pub fn are_against(&self, one: u64, other: u64) -> bool {
+        let is_against =
+            |one, other| self.by_label.get(&one).is_some_and(|perhaps| perhaps.against.contains(&other));
+        is_against(one, other) || is_against(other, one)
     }
 
     /// Those that may have changed rows.
@@ -97,30 +106,33 @@ impl Open {
         let perhaps = self.by_label.remove(&label)?;
         for change in &perhaps.changes {
             self.bytes -= size(change);
-            self.by_object.remove(change.key());
+            if let Some(all) = self.by_object.get_mut(change.key()) {
+                all.retain(|&other| other != label);
+                if all.is_empty() {
+                    self.by_object.remove(change.key());
+                }
+            }
         }
         Some(perhaps)
     }
 
-    /// Puts one in, unless another changes one of its objects.
+    /// Puts one in; it takes the place of what was known of it before.
     pub fn insert(&mut self, perhaps: Perhaps) {
         self.remove(perhaps.label);
-        if perhaps.changes.is_empty() || perhaps.changes.iter().any(|c| self.about(c.key()).is_some()) {
-            return;
-        }
         for change in &perhaps.changes {
             self.bytes += size(change);
-            self.by_object.insert(change.key().into(), perhaps.label);
+            self.by_object.entry(change.key().into()).or_default().push(perhaps.label);
         }
         self.by_label.insert(perhaps.label, perhaps);
     }
 
-    /// Takes out those that did not take effect if this one did: others of its session, unless
-    /// their places are in its order.
+    /// Takes out those that did not take effect if this one did: those that it is against, and
+    /// others of its session, unless their places are in its order.
     pub fn contradicted(&mut self, by: &Perhaps) {
         let against = |other: &&Perhaps| {
-            other.session == by.session
-                && other.turn.cmp(&by.turn) != other.place.cmp(&by.place)
+            other.session == by.session && other.turn.cmp(&by.turn) != other.place.cmp(&by.place)
+                || by.against.contains(&other.label)
+                || other.against.contains(&by.label)
         };
         let all: Vec<u64> = self.by_label.values().filter(against).map(|other| other.label).collect();
         all.into_iter().for_each(|label| _ = self.remove(label));

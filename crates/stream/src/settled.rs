@@ -212,8 +212,9 @@ impl Settled {
                 continue;
             }
             let key = object_text(&mut writer, reader.builder(), object)?;
-            if let (Some(stand_ins), Some(label)) = (stand_ins.as_deref_mut(), self.open.about(&key)) {
-                self.stand_in(&mut reader, label, stand_ins)?;
+            if let Some(stand_ins) = stand_ins.as_deref_mut() {
+                let open = self.open.about(&key).iter();
+                open.copied().try_for_each(|label| self.stand_in(&mut reader, label, stand_ins))?;
             }
             let now = if is_row { self.rows.get(&*key) } else { self.keys.get(&*key) };
             let pair = before.get(&*key).copied().unwrap_or_else(|| now.map(AsRef::as_ref));
