@@ -184,9 +184,8 @@ fn single(history: &History, txns: &[TxnId]) -> HashMap<Piece, u32> {
         in_value(history, Access { object, value }, &mut add);
     });
     let computed = computed(history);
-    let counts = |piece: &Piece| {
-        piece.2 != ValueId::NULL && piece.1.is_none_or(|name| !computed.contains(&name))
-    };
+    let counts =
+        |piece: &Piece| piece.2 != ValueId::NULL && piece.1.is_none_or(|name| !computed.contains(&name));
     origins.retain(|piece, count| *count == 1 && counts(piece));
     (0..).zip(origins.values_mut()).for_each(|(number, count)| *count = number);
     origins

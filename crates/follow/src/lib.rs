@@ -45,8 +45,8 @@ use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Predicates, Question, Verdict, Why};
 
 use crate::search::{Furthest, Kind, Outcome, Search};
-use crate::world::World;
 pub use crate::unnoticed::{Unnoticed, unnoticed};
+use crate::world::World;
 
 /// The engine.
 #[derive(Clone, Copy, Default, Debug)]

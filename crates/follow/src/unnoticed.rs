@@ -60,7 +60,8 @@ pub fn unnoticed(history: &History, order: &Certificate, asked: &[TxnId], early:
     }
     walk.open(steps.len());
     let made = |asked: Absent| {
-        let unnoticed = |Trace { after, made, against, .. }| Unnoticed { txn: asked.txn, after, made, against };
+        let unnoticed =
+            |Trace { after, made, against, .. }| Unnoticed { txn: asked.txn, after, made, against };
         asked.trace.map(unnoticed)
     };
     walk.absent.into_iter().filter_map(made).collect()
@@ -296,7 +297,8 @@ fn spans(history: &History, steps: &[Step], asked: &[TxnId]) -> Vec<(TxnId, usiz
         ends[place - 1] = ends[place - 1].min(ends[place]);
     }
     let sessions: HashSet<_> = asked.iter().map(|&txn| history.session_of(txn)).collect();
-    let numbered = steps.iter().enumerate().filter(|(_, step)| sessions.contains(&history.session_of(step.1)));
+    let numbered =
+        steps.iter().enumerate().filter(|(_, step)| sessions.contains(&history.session_of(step.1)));
     let of_sessions: Vec<(usize, Step)> = numbered.map(|(place, &step)| (place, step)).collect();
     let span = |&txn: &TxnId| {
         let start = history.start(txn).unwrap_or(i64::MIN);

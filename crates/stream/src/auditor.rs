@@ -356,7 +356,8 @@ impl Auditor {
                 let place = self.steps + unnoticed.after as u64;
                 let after = unnoticed.after.checked_sub(1).and_then(|last| part.step(last)).or(self.last);
                 let (session, turn) = (txn.session, txn.turn);
-                let against = unnoticed.against.iter().map(|&txn| known(txn)).filter(|&l| l != label).collect();
+                let against =
+                    unnoticed.against.iter().map(|&txn| known(txn)).filter(|&l| l != label).collect();
                 let perhaps = Perhaps { label, session, turn, place, after, changes, against };
                 self.settled.open.insert(perhaps);
             }

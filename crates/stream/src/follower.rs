@@ -33,9 +33,9 @@ mod within;
 use std::io;
 use std::time::Duration;
 
+use hashbrown::{HashMap, HashSet};
 use margay_follow::{Early, Follow};
 use margay_formats::{glance, stamp};
-use hashbrown::{HashMap, HashSet};
 use margay_history::{History, Outcome, TxnId};
 use margay_verdict::{Budget, Certificate, Finding, Question, Verdict};
 
@@ -423,7 +423,8 @@ impl<'a> Follower<'a> {
             let open = &self.auditor.settled().open;
             let place = |number| txns.get(&stand_in(number)).copied();
             for (number, &label) in stand_ins.iter().enumerate() {
-                let others = stand_ins.iter().enumerate().filter(|&(_, &other)| open.are_against(label, other));
+                let others =
+                    stand_ins.iter().enumerate().filter(|&(_, &other)| open.are_against(label, other));
                 let others = others.filter_map(|(other, _)| place(other));
                 let against = others.chain(txns.get(&label).copied()).collect();
                 early.extend(place(number).map(|txn| Early { txn, against }));
@@ -536,9 +537,8 @@ impl<'a> Follower<'a> {
             return usize::MAX;
         };
         let skew = self.auditor.settled().skew();
-        let overlaps = |txn: &&Transaction| {
-            txn.outcome == Outcome::Committed && txn.end.saturating_add(skew) >= start
-        };
+        let overlaps =
+            |txn: &&Transaction| txn.outcome == Outcome::Committed && txn.end.saturating_add(skew) >= start;
         let overlapping: HashSet<u64> = self.waiting.iter().filter(overlaps).map(|txn| txn.label).collect();
         let mut steps = (0..order.len()).map_while(|place| order.step(place));
         steps.position(|(_, label)| overlapping.contains(&label)).unwrap_or(usize::MAX)

@@ -30,8 +30,8 @@ use margay_verdict::{Budget, Question};
 use serde_json::{Value as Json, json};
 
 use crate::auditor::Unaccepted;
-use crate::stamped::{Stamped, moments};
 use crate::perhaps::Step;
+use crate::stamped::{Stamped, moments};
 use crate::{Auditor, Intake, Part, Settled, Transaction, Trouble};
 
 /// How every proof begins.
@@ -177,7 +177,9 @@ impl Late {
     fn put_in(&mut self, part: Part) -> Part {
         let mut part = part.with(&self.after);
         if part.len() > 0 {
-            std::mem::take(&mut self.first).into_iter().for_each(|label| part.extend(Part::Late(label, None)));
+            std::mem::take(&mut self.first)
+                .into_iter()
+                .for_each(|label| part.extend(Part::Late(label, None)));
         }
         part
     }
@@ -361,7 +363,8 @@ fn read_part(line: &Json) -> Result<(Part, Vec<u64>), Trouble> {
     let order = line.get("order").and_then(labels).map(Part::Order);
     let points = |name| line.get(name)?.as_array()?.iter().map(point).collect::<Option<_>>();
     let stamped = || points("stamps").map(Part::Stamped);
-    let part = order.or_else(|| points("points").map(Part::Points)).or_else(stamped).ok_or_else(|| ill(line))?;
+    let part =
+        order.or_else(|| points("points").map(Part::Points)).or_else(stamped).ok_or_else(|| ill(line))?;
     let left = line.get("left").and_then(labels).ok_or_else(|| ill(line))?;
     Ok((part, left))
 }

@@ -201,7 +201,10 @@ impl Settled {
         }
         let mut writer = NativeWriter::new(Vec::new());
         if let Some(stand_ins) = stand_ins.as_deref_mut().filter(|_| searches) {
-            self.open.about_rows().into_iter().try_for_each(|label| self.stand_in(&mut reader, label, stand_ins))?;
+            self.open
+                .about_rows()
+                .into_iter()
+                .try_for_each(|label| self.stand_in(&mut reader, label, stand_ins))?;
         }
         let mut next = 0;
         while next < reader.builder().names().object_count() {

@@ -3,22 +3,22 @@
 //! The follower looks when enough has come, or when somebody wants to know: on a busy machine that
 //! is at other moments than on a quiet one. So here it looks at moments that a seed chooses: after
 //! every few lines, hardly ever, in bursts. A stream of 50 million operations once held, and ended
-//! in `unknown` under load.
+//! in `unknown` under load: a search that took long was put off until too much was waiting for a
+//! longer one. With 1,000 keys, most streams ended in `unknown` after some ten thousand
+//! transactions: one of unknown outcome was seen long after its place had been settled.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use margay_levels::Level;
-use margay_simdb::{JsonSink, Mix, Ppm, Protocol, Rng, SimConfig, simulate};
+use margay_simdb::{JsonSink, Mix, Protocol, Rng, SimConfig, simulate};
 use margay_stream::proof::{self, Audited, Late};
 use margay_stream::{End, Follower, Part};
 use margay_verdict::{Budget, Question};
 
-/// Seeds per configuration.
-fn seeds() -> std::ops::Range<u64> {
-    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
-    let first = number("MARGAY_FIRST").unwrap_or(1);
-    first..first + number("MARGAY_SEEDS").unwrap_or(1)
+/// Moments per stream; the seed of the stream is the same.
+fn seeds() -> u64 {
+    std::env::var("MARGAY_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(8)
 }
 
 /// When to look.
@@ -52,9 +52,7 @@ impl Looks {
         match *self {
             Looks::Enough(lines) => number.is_multiple_of(lines).then_some(false),
             Looks::Every(lines) => number.is_multiple_of(lines).then_some(true),
-            Looks::Coin(lines, sides) => {
-                number.is_multiple_of(lines).then(|| random.below(sides) == 0)
-            }
+            Looks::Coin(lines, sides) => number.is_multiple_of(lines).then(|| random.below(sides) == 0),
             Looks::Bursts(lines) => {
                 (number / lines % 2 == 0 && number.is_multiple_of(64)).then(|| random.below(4) == 0)
             }
@@ -72,7 +70,6 @@ struct Feed {
     random: Rng,
     proof: Arc<Mutex<Vec<u8>>>,
     lines: Vec<u8>,
-    keeps: bool,
 }
 
 impl Feed {
@@ -98,9 +95,7 @@ impl Feed {
 
 impl Write for Feed {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.keeps {
-            self.lines.extend_from_slice(bytes);
-        }
+        self.lines.extend_from_slice(bytes);
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             self.line.extend_from_slice(part);
             if self.line.ends_with(b"\n") {
@@ -116,20 +111,11 @@ impl Write for Feed {
     }
 }
 
-fn followed(config: &SimConfig, level: Level, seed: u64) -> (End, String, Option<Audited>) {
+fn followed(config: &SimConfig, level: Level, seed: u64) -> (End, Audited) {
     let mut random = Rng::new(seed, 1);
     let looks = Looks::of(seed, &mut random);
-    let feed = Feed {
-        follower: None,
-        level,
-        line: Vec::new(),
-        number: 0,
-        looks,
-        random,
-        proof: Arc::default(),
-        lines: Vec::new(),
-        keeps: config.transactions <= 20_000,
-    };
+    let (proof, lines) = (Arc::default(), Vec::new());
+    let feed = Feed { follower: None, level, line: Vec::new(), number: 0, looks, random, proof, lines };
     let mut sink = JsonSink::new(feed);
     simulate(config, &mut sink).expect("a stream");
     let mut feed = sink.finish().expect("lines");
@@ -139,38 +125,32 @@ fn followed(config: &SimConfig, level: Level, seed: u64) -> (End, String, Option
     drop(follower);
     let mut proof = feed.proof.lock().unwrap();
     proof::end(&mut *proof, settled).unwrap();
-    let audited = feed.keeps.then(|| {
-        let late = Late::read(proof.as_slice()).expect("a proof");
-        proof::audit(feed.lines.as_slice(), proof.as_slice(), late, &Budget::unlimited())
-            .expect("both can be read")
-    });
-    (end, format!("settled {settled}"), audited)
+    let late = Late::read(proof.as_slice()).expect("a proof");
+    let said = proof::audit(feed.lines.as_slice(), proof.as_slice(), late, &Budget::unlimited());
+    (end, said.expect("both can be read"))
 }
 
-fn always_held(config: &SimConfig, level: Level) -> usize {
-    let mut lost = 0;
-    for seed in seeds() {
-        let start = std::time::Instant::now();
-        let (end, said, audited) = followed(config, level, seed);
-        if end != End::Whole {
-            lost += 1;
-            println!("{}: looks {seed}: {said}: {end:?}", config.command("-"));
-        } else if let Some(audited) = audited {
-            assert!(matches!(audited, Audited::Accepted { .. }), "{}: looks {seed}: {audited:?}", config.command("-"));
-        }
-        println!("looks {seed} {:.1}s", start.elapsed().as_secs_f64());
-    }
-    lost
-}
-
+/// With few keys it is the order of writes that shows late; with many, whether a transaction of
+/// unknown outcome took effect: one in a hundred.
 #[test]
 fn a_correct_stream_holds_whenever_the_follower_looks() {
-    let transactions = std::env::var("MARGAY_TRANSACTIONS").map_or(10_000, |t| t.parse().unwrap());
-    let keys = std::env::var("MARGAY_KEYS").map_or(100, |t| t.parse().unwrap());
-    let unknown = std::env::var("MARGAY_UNKNOWN").map_or(1, |t| t.parse().unwrap());
-    let mix = std::env::var("MARGAY_MIX").unwrap_or("registers".to_owned());
-    let mix = Mix::NAMED.iter().find(|(name, _)| *name == mix).unwrap().1;
-    let data = std::env::var("MARGAY_DATA").map_or(1, |t| t.parse().unwrap());
-    let config = SimConfig { mix, transactions, keys, unknown: Ppm::percent(unknown), ..SimConfig::new(Protocol::Ss2pl, data) };
-    assert_eq!(always_held(&config, Level::StrictSerializable), 0);
+    let [registers, lists, rows, mixed] = Mix::NAMED.map(|(_, mix)| mix);
+    let (serial, snapshot) = (Level::StrictSerializable, Level::StrictSnapshotIsolation);
+    for (protocol, level, mix, keys, transactions) in [
+        (Protocol::Ss2pl, serial, registers, 100, 10_000),
+        (Protocol::Ss2pl, serial, registers, 10_000, 15_000),
+        (Protocol::SiFuw, snapshot, registers, 10_000, 10_000),
+        (Protocol::Ss2pl, serial, lists, 1_000, 6_000),
+        (Protocol::Ss2pl, serial, mixed, 1_000, 6_000),
+        (Protocol::SiFuw, snapshot, mixed, 1_000, 6_000),
+        (Protocol::Ss2pl, serial, rows, 100, 3_000),
+    ] {
+        let config = SimConfig { mix, transactions, keys, ..SimConfig::new(protocol, 1) };
+        for seed in 0..seeds() {
+            let (end, audited) = followed(&config, level, seed);
+            let case = format!("{}, looks {seed}", config.command("-"));
+            assert_eq!(end, End::Whole, "{case}");
+            assert!(matches!(audited, Audited::Accepted { .. }), "{case}: {audited:?}");
+        }
+    }
 }
