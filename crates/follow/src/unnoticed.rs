@@ -170,6 +170,7 @@ impl<'p> Walk<'p> {
         touched.map(|(_, other)| other.txn).collect()
     }
 
+    /// Takes a step of the order; nothing if what it does cannot be told object by object.
     fn step(&mut self, (kind, txn): Step) -> Option<()> {
         if kind == Kind::Commit {
             let made = self.begun.remove(&txn).unwrap_or_default();
@@ -177,8 +178,10 @@ impl<'p> Walk<'p> {
             self.install(made);
             return Some(());
         }
-        let strands = self.touching(txn)?;
-        let Some((strands, objects)) = strands else { return Some(()) };
+        let Some((strands, objects)) = self.touching(txn) else { return Some(()) };
+        if strands.sums {
+            return None;
+        }
         let made = self.run(&strands, &objects)?;
         for absent in &mut self.absent {
             let Some(trace) = &mut absent.trace else { continue };
@@ -193,10 +196,8 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// What a transaction does to the objects; nothing if it touches none of them, none if that
-    /// cannot be told.
-    #[expect(clippy::option_option, reason = "two kinds of nothing")]
-    fn touching(&self, txn: TxnId) -> Option<Option<(Strands, Vec<ObjectId>)>> {
+    /// A transaction that touches some of the objects, and which.
+    fn touching(&self, txn: TxnId) -> Option<(Strands, Vec<ObjectId>)> {
         let history = self.predicates.history();
         let watched = |object: &ObjectId| self.cells.contains_key(object);
         let concerns = |op: Op<'_>| {
@@ -204,14 +205,11 @@ impl<'p> Walk<'p> {
             searches || op.accesses.iter().any(|access| watched(&access.object))
         };
         if !history.ops(txn).any(concerns) {
-            return Some(None);
-        }
-        let strands = Strands::new(self.predicates, txn);
-        if strands.sums {
             return None;
         }
+        let strands = Strands::new(self.predicates, txn);
         let objects = strands.objects(self.predicates).into_iter().filter(watched).collect();
-        Some(Some((strands, objects)))
+        Some((strands, objects))
     }
 
     fn run(&self, strands: &Strands, objects: &[ObjectId]) -> Option<Made> {
