@@ -12,7 +12,7 @@ use margay_audit::audit_within;
 use margay_formats::{Format, NativeReader, is_cut};
 use margay_history::{History, HistoryBuilder};
 use margay_report::view::Again;
-use margay_stream::proof::{self, Audited as Proved};
+use margay_stream::proof::{self, Audited as Proved, Late};
 use margay_stream::{End, Follower, Found, Part, Trouble, followed};
 use margay_verdict::{Budget, Certificate, Order, Question, Verdict, Why};
 use serde_json::json;
@@ -296,7 +296,12 @@ pub fn audit(args: &AuditArgs) -> Result<Status, Failure> {
     let budget = limits::budget(args.common.timeout, args.common.memory);
     let audited = {
         let _progress = Progress::show("auditing", !args.common.quiet);
-        proof::audit(open(&args.history)?, open(&args.certificate)?, &budget)
+        let late = match files::is_stream(&args.certificate) {
+            true => Ok(Late::default()),
+            false => Late::read(open(&args.certificate)?),
+        };
+        let (history, proof) = (open(&args.history)?, open(&args.certificate)?);
+        late.and_then(|late| proof::audit(history, proof, late, &budget))
     };
     if let (Err(_), Err(limit)) = (&audited, budget.poll()) {
         eprintln!("unknown: {limit}");

@@ -10,15 +10,18 @@
 //! its begin, then its commit.
 //!
 //! A transaction of unknown outcome has no end and need not take effect. It can no longer do so
-//! once a later one of its session has. Those that still can are in a list of their own.
+//! once a later one of its session has; an early one, once any other has. Those that still can are in a list of their own.
 //!
 //! # Invariants
 //! Removals are undone in reverse order ("dancing links"), so a removed member still knows its
 //! neighbours.
 
+use hashbrown::{HashMap, HashSet};
 use margay_history::{History, OpKind, Outcome, SessionId, TxnId};
 use margay_verdict::instants::Instants;
 use margay_verdict::seen::seen;
+
+use crate::Early;
 
 /// No transaction.
 const NONE: u32 = u32::MAX;
@@ -37,6 +40,9 @@ pub(crate) struct Calendar {
     /// By place: where its points lie, if that counts.
     instants: Option<Vec<Instants>>,
     must: Vec<bool>,
+    /// Those that take effect before all others or never, and the places of those that cannot if
+    /// they do.
+    early: HashMap<u32, Vec<u32>>,
     sessions: Vec<SessionId>,
     /// The previous one of the same session, if any.
     previous: Vec<u32>,
@@ -49,19 +55,26 @@ pub(crate) struct Calendar {
 
 impl Calendar {
     /// Everything that committed, and what has an unknown outcome and writes.
-    pub fn new(history: &History, instants: bool) -> Self {
+    pub fn new(history: &History, instants: bool, early: &[Early]) -> Self {
+        let are_early: HashSet<TxnId> = early.iter().map(|early| early.txn).collect();
         let matters = |&txn: &TxnId| match history.outcome(txn) {
             Outcome::Committed => true,
             Outcome::Aborted => false,
             Outcome::Unknown => history.ops(txn).any(|op| op.kind.writes() || op.kind == OpKind::Sql),
         };
         let mut txns: Vec<TxnId> = history.txns().filter(matters).collect();
-        let start = |txn: TxnId| history.start(txn).unwrap_or(i64::MIN);
+        let start = |txn: TxnId| match are_early.contains(&txn) {
+            true => i64::MIN,
+            false => history.start(txn).unwrap_or(i64::MIN),
+        };
         txns.sort_by_key(|&txn| (start(txn), txn));
         let skew = history.header().skew;
         let seen = seen(history);
         let end = |txn: &TxnId| history.end(*txn).or(seen.get(txn).copied());
-        let end = |txn: &TxnId| end(txn).map_or(i64::MAX, |end| end.saturating_add(skew));
+        let end = |txn: &TxnId| match are_early.contains(txn) {
+            true => i64::MIN,
+            false => end(txn).map_or(i64::MAX, |end| end.saturating_add(skew)),
+        };
         let must: Vec<bool> = txns
             .iter()
             .map(|txn| history.outcome(*txn) == Outcome::Committed || seen.contains_key(txn))
@@ -75,7 +88,16 @@ impl Calendar {
             Some(instants) => ends[place].min(instants[place].begin.until),
             None => ends[place],
         };
+        let mut places = HashMap::new();
+        if !early.is_empty() {
+            places.extend((0u32..).zip(&txns).map(|(place, &txn)| (txn, place)));
+        }
+        let place = |txn: &TxnId| places.get(txn).copied();
+        let placed = |early: &Early| {
+            Some((place(&early.txn)?, early.against.iter().filter_map(place).collect::<Vec<u32>>()))
+        };
         Self {
+            early: early.iter().filter_map(placed).collect(),
             due: (0..txns.len()).map(due).collect(),
             opens: starts.clone(),
             starts,
@@ -177,6 +199,21 @@ impl Calendar {
             known(self.previous[at as usize])
         })
         .take_while(|&at| !self.removed[at as usize])
+    }
+
+    /// Those that no longer can take effect if one does: earlier ones of its session, and early ones
+    /// if it is none; otherwise those that it is against.
+    pub fn closed_by(&self, place: u32) -> Vec<u32> {
+        let mut closed: Vec<u32> = self.open_before(place).collect();
+        match self.early.get(&place) {
+            Some(against) => closed.extend(against.iter().filter(|&&place| !self.is_removed(place))),
+            None if self.early.is_empty() => {}
+            None => {
+                let early = self.open_unknowns(i64::MAX).take_while(|place| self.early.contains_key(place));
+                closed.extend(early);
+            }
+        }
+        closed
     }
 
     /// It has taken effect, or no longer can.

@@ -27,6 +27,7 @@
 
 mod calendar;
 mod candidate;
+mod foresight;
 mod lists;
 mod points;
 mod repair;
@@ -34,6 +35,7 @@ mod search;
 mod strand;
 mod suspects;
 mod unknowns;
+mod unnoticed;
 mod world;
 
 use margay_audit::{Unaudited, audit_alone_within, with_included};
@@ -43,6 +45,7 @@ use margay_levels::definition::Family;
 use margay_verdict::{Budget, Certificate, Checker, Exhausted, Predicates, Question, Verdict, Why};
 
 use crate::search::{Furthest, Kind, Outcome, Search};
+pub use crate::unnoticed::{Unnoticed, unnoticed};
 use crate::world::World;
 
 /// The engine.
@@ -60,7 +63,7 @@ impl Checker for Follow {
             Err(outside) => return Verdict::Unknown(Why::Outside(outside.0)),
         };
         with_included(history, question, budget, |question| {
-            audited(history, question, run(history, question, &predicates, budget), budget)
+            audited(history, question, run(history, question, &predicates, &[], budget), budget)
         })
     }
 }
@@ -68,9 +71,9 @@ impl Checker for Follow {
 impl Follow {
     /// The same, but what holds was not audited: for those who audit it in parts.
     #[must_use]
-    pub fn search(&self, history: &History, question: Question, budget: &Budget) -> Verdict {
+    pub fn search(&self, history: &History, question: Question, early: &[Early], budget: &Budget) -> Verdict {
         match Predicates::compile(history) {
-            Ok(predicates) => run(history, question, &predicates, budget),
+            Ok(predicates) => run(history, question, &predicates, early, budget),
             Err(outside) => Verdict::Unknown(Why::Outside(outside.0)),
         }
     }
@@ -78,20 +81,36 @@ impl Follow {
     /// The order, not audited, or that a few objects have none, if that is found soon; nothing if
     /// it takes long.
     #[must_use]
-    pub fn glimpse(&self, history: &History, question: Question, budget: &Budget) -> Option<Verdict> {
+    pub fn glimpse(
+        &self,
+        history: &History,
+        question: Question,
+        early: &[Early],
+        budget: &Budget,
+    ) -> Option<Verdict> {
         let Ok(predicates) = Predicates::compile(history) else {
-            return Some(self.search(history, question, budget));
+            return Some(self.search(history, question, early, budget));
         };
-        let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
+        let world = World::initial(&predicates);
+        let search = Search::new(world, is_split(question), question.uses_instants(), early);
         match search.run(GLIMPSE * history.txn_count(), budget) {
             Outcome::Found(certificate) => Some(Verdict::Holds(certificate)),
             Outcome::TooLong(end) => {
                 let proved = suspects::prove_soon(history, question, &end, budget)?;
                 Some(Verdict::Violated(vec![proved]))
             }
-            _ => Some(self.search(history, question, budget)),
+            _ => Some(self.search(history, question, early, budget)),
         }
     }
+}
+
+/// A transaction of unknown outcome that takes effect before all others, or never.
+#[derive(Clone, Debug)]
+pub struct Early {
+    /// It.
+    pub txn: TxnId,
+    /// Others that cannot take effect if it does.
+    pub against: Vec<TxnId>,
 }
 
 /// What came of a search that accuses nobody.
@@ -109,9 +128,17 @@ impl Follow {
     /// The order, not audited, or the transactions that did not fit where the search ended; soon,
     /// or with patience.
     #[must_use]
-    pub fn attempt(&self, history: &History, question: Question, patient: bool, budget: &Budget) -> Attempt {
+    pub fn attempt(
+        &self,
+        history: &History,
+        question: Question,
+        early: &[Early],
+        patient: bool,
+        budget: &Budget,
+    ) -> Attempt {
         let Ok(predicates) = Predicates::compile(history) else { return Attempt::Stuck(Vec::new()) };
-        let search = Search::new(World::initial(&predicates), is_split(question), question.uses_instants());
+        let world = World::initial(&predicates);
+        let search = Search::new(world, is_split(question), question.uses_instants(), early);
         let limit = if patient { limits(history, question)[0] } else { ATTEMPT * history.txn_count() };
         match search.run(limit, budget) {
             Outcome::Found(certificate) => Attempt::Order(certificate),
@@ -139,9 +166,16 @@ fn audited(history: &History, question: Question, verdict: Verdict, budget: &Bud
     }
 }
 
-fn run(history: &History, question: Question, predicates: &Predicates<'_>, budget: &Budget) -> Verdict {
+fn run(
+    history: &History,
+    question: Question,
+    predicates: &Predicates<'_>,
+    early: &[Early],
+    budget: &Budget,
+) -> Verdict {
     let search_with = |split, limit| {
-        Search::new(World::initial(predicates), split, question.uses_instants()).run(limit, budget)
+        let world = World::initial(predicates);
+        Search::new(world, split, question.uses_instants(), early).run(limit, budget)
     };
     let search = |limit| search_with(is_split(question), limit);
     let limits = limits(history, question);

@@ -15,6 +15,9 @@
 //! 3. a write of unknown outcome that was left out, because a later transaction of its session came
 //!    first, or because something else changed what it saw.
 //!
+//! One that agrees, but would overwrite what others have still to see, is taken before that was
+//! written.
+//!
 //! The search goes back to the first step that this concerns, and prefers that order from then on.
 //!
 //! # Invariants
@@ -49,9 +52,9 @@ impl Search<'_> {
     }
 
     fn lesson(&self, place: u32) -> Option<Lesson> {
-        let candidate = self.candidate(place);
-        if candidate.strands.sums {
-            return None;
+        let candidate = self.prepared(place).filter(|candidate| !candidate.strands.sums)?;
+        if let Some(object) = self.spoils(place) {
+            return self.before_the_last(place, object).filter(|lesson| self.is_open(lesson.0[0]));
         }
         let is_new = |lesson: &Lesson| lesson.0.iter().any(|&pair| self.is_open(pair));
         let lessons = candidate.against.iter().take(OBJECTS).filter_map(|&object| {
@@ -89,6 +92,18 @@ impl Search<'_> {
             }
         }
         None
+    }
+
+    /// When a transaction that would overwrite what is still to be seen could have been taken
+    /// before that was written.
+    fn before_the_last(&self, place: u32, object: ObjectId) -> Option<Lesson> {
+        let last = *self.writers(object).last()?;
+        let writer = self.steps()[last as usize].place;
+        if self.calendar().precedes(writer, place) {
+            return None;
+        }
+        let step = self.agreed_before(place, last as usize)?;
+        Some((vec![(place, writer)], step))
     }
 
     /// Which transaction of unknown outcome that was left out would have made the transaction agree

@@ -25,6 +25,7 @@
 //! object, one commits before the other begins.
 
 mod rank;
+mod spoilers;
 
 use std::collections::VecDeque;
 
@@ -32,8 +33,10 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{ObjectId, TxnId};
 use margay_verdict::{Budget, Certificate, Exhausted, Order, Outside};
 
+use crate::Early;
 use crate::calendar::Calendar;
 use crate::candidate::Candidate;
+use crate::foresight::{Foresight, Sight};
 use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
@@ -128,6 +131,9 @@ pub(crate) struct Search<'p> {
     /// Whether points lie at the instants that clients saw: then every begin is a step of its own.
     instants: bool,
     unknowns: Unknowns,
+    foresight: Foresight,
+    /// Those that agree, but would overwrite an object that another has still to see.
+    spoilers: Vec<(u32, ObjectId, Sight)>,
     candidates: Vec<Option<Box<Candidate>>>,
     /// Taken lately; they stay prepared.
     lately: VecDeque<u32>,
@@ -152,8 +158,8 @@ pub(crate) struct Search<'p> {
 
 impl<'p> Search<'p> {
     /// At the initial state.
-    pub fn new(world: World<'p>, split: bool, instants: bool) -> Self {
-        let calendar = Calendar::new(world.history(), instants);
+    pub fn new(world: World<'p>, split: bool, instants: bool, early: &[Early]) -> Self {
+        let calendar = Calendar::new(world.history(), instants, early);
         let left = calendar.must_count();
         let candidates = std::iter::repeat_with(|| None).take(calendar.txns.len()).collect();
         let objects = world.history().object_count();
@@ -162,6 +168,8 @@ impl<'p> Search<'p> {
             unknowns.add(world.history(), place, calendar.txns[place as usize]);
         }
         Self {
+            foresight: Foresight::new(world.history(), &calendar),
+            spoilers: Vec::new(),
             world,
             calendar,
             split,
@@ -204,8 +212,8 @@ impl<'p> Search<'p> {
                 turns.push(Turn { moves, next: 0, is_whole: false, steps: self.steps.len(), mark });
                 if is_end {
                     self.note_dead_end(all - self.left);
-                    let blocked: Vec<u32> =
-                        self.window.iter().copied().filter(|&place| self.is_blocked(place)).collect();
+                    let blocked = self.window.iter().copied().filter(|&place| self.is_blocked(place));
+                    let blocked = blocked.chain(self.spoilers.iter().map(|spoiler| spoiler.0)).collect();
                     self.restart(blocked, &mut turns, &mut visited);
                 } else if !awaited.is_empty() {
                     self.restart(awaited, &mut turns, &mut visited);
@@ -256,7 +264,8 @@ impl<'p> Search<'p> {
                 ready.push(place);
             }
         }
-        self.ranked(&ready)
+        let moves = self.ranked(&ready);
+        self.unspoilt(moves, &ready)
     }
 
     /// The blocked transactions for which everything that may be done now should wait; none if
@@ -379,7 +388,14 @@ impl<'p> Search<'p> {
         }
         let blocked = self.window.iter().filter(|&&place| self.is_blocked(place));
         let of = |&place: &u32| (self.calendar.txns[place as usize], self.candidate(place).against.clone());
-        (self.furthest.blocked, self.furthest.taken) = (blocked.map(of).collect(), taken);
+        // Who has still to see something is named, not who is in its way.
+        let first = self.window.first().copied().unwrap_or_default();
+        let awaiting = |&(_, object, sight): &(u32, ObjectId, Sight)| {
+            let place = self.foresight.who(sight, first)?;
+            Some((self.calendar.txns[place as usize], vec![object]))
+        };
+        let blocked = blocked.map(of).chain(self.spoilers.iter().filter_map(awaiting)).collect();
+        (self.furthest.blocked, self.furthest.taken) = (blocked, taken);
         let lately =
             self.steps.iter().rev().take(NEIGHBOURS).map(|step| self.calendar.txns[step.place as usize]);
         self.furthest.lately = lately.collect();
@@ -403,7 +419,9 @@ impl<'p> Search<'p> {
         }
         let helping = self.helping(&ready);
         ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
-        self.ranked(&ready)
+        let moves = self.ranked(&ready);
+        self.spoilers.clear();
+        self.unspoilt(moves, &ready)
     }
 
     /// Looks who may be under way.
@@ -478,7 +496,8 @@ impl<'p> Search<'p> {
         let mut step =
             SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
         if next.kind != Kind::Commit {
-            step.closed = self.calendar.open_before(next.place).collect();
+            self.foresight.close(next.place);
+            step.closed = self.calendar.closed_by(next.place);
             step.closed.iter().for_each(|&before| self.calendar.remove(before));
             let index = self.steps.len() as u32;
             self.closed.extend(step.closed.iter().map(|&before| (before, index)));
@@ -545,6 +564,9 @@ impl<'p> Search<'p> {
 
     fn undo(&mut self) {
         let Some(step) = self.steps.pop() else { return };
+        if step.kind != Kind::Commit {
+            self.foresight.open(step.place);
+        }
         if step.kind == Kind::Begin {
             let made = self.begun.remove(&step.place).unwrap_or_default();
             self.calendar.set_begun(step.place, false);

@@ -100,6 +100,6 @@ fn advice_that_later_advice_rules_out_is_forgotten() {
     let config = SimConfig { mix, transactions: 2_600, ..SimConfig::new(Protocol::Ss2pl, 19_216) };
     let (history, _) = simulate_history(&config).expect("a history");
     let question = Question::new(Level::StrictSerializable);
-    let said = Follow.glimpse(&history, question, &Budget::unlimited());
+    let said = Follow.glimpse(&history, question, &[], &Budget::unlimited());
     assert!(matches!(said, Some(Verdict::Holds(_))), "{}", config.command("OUT"));
 }

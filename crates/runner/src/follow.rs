@@ -59,6 +59,8 @@ pub struct Followed {
     pub lag: Duration,
     /// The most that it was behind.
     pub worst_lag: Duration,
+    /// It was less behind for 99 % of the time.
+    pub usual_lag: Duration,
     /// Bytes that it holds.
     pub memory: u64,
     /// The most bytes that it held.
@@ -89,6 +91,50 @@ pub(crate) struct Follow<'a> {
     backlog: Arc<AtomicUsize>,
     clock: Instant,
     worst: (Duration, u64),
+    lags: Lags,
+}
+
+/// For how long it was how far behind.
+#[derive(Default)]
+struct Lags {
+    /// By milliseconds behind: for how many milliseconds; the last for all that are more.
+    millis: Vec<u64>,
+    /// By when everything had come that it has looked at.
+    reached: Option<i64>,
+    /// When it was asked last.
+    asked: i64,
+}
+
+impl Lags {
+    const MOST: usize = 60_000;
+
+    /// It has reached this time now. Answers how far it was behind until then.
+    fn reaches(&mut self, reached: i64, now: i64) -> Duration {
+        let before = self.reached.replace(reached);
+        let from = std::mem::replace(&mut self.asked, now);
+        let Some(before) = before else { return Duration::ZERO };
+        let millis = |time: i64| ((time - before).max(0) / 1_000_000) as usize;
+        for lag in millis(from)..millis(now) {
+            let lag = lag.min(Self::MOST);
+            if self.millis.len() <= lag {
+                self.millis.resize(lag + 1, 0);
+            }
+            self.millis[lag] += 1;
+        }
+        Duration::from_nanos((now - before).max(0) as u64)
+    }
+
+    /// How far it was behind at most for so many of a hundred parts of the time.
+    fn percentile(&self, percent: u64) -> Duration {
+        let mut left = self.millis.iter().sum::<u64>() * percent / 100;
+        for (millis, &count) in self.millis.iter().enumerate() {
+            if count > left {
+                return Duration::from_millis(millis as u64 + 1);
+            }
+            left -= count;
+        }
+        Duration::ZERO
+    }
 }
 
 /// Both ends.
@@ -103,7 +149,7 @@ pub(crate) fn connect<'a>(
     let mut sink = JsonSink::new(Vec::new());
     sink.start(start).map_err(|error| format!("the recording cannot be followed: {error}"))?;
     let feed = Feed { sink, out, backlog: Arc::clone(&backlog), open: vec![None; clients], is_over: false };
-    Ok((feed, Follow { follower, lines, backlog, clock, worst: (Duration::ZERO, 0) }))
+    Ok((feed, Follow { follower, lines, backlog, clock, worst: (Duration::ZERO, 0), lags: Lags::default() }))
 }
 
 impl Feed {
@@ -178,9 +224,11 @@ impl Follow<'_> {
         if !followed.whole && followed.reached > i64::MIN {
             let now = self.clock.elapsed().as_nanos() as i64;
             followed.lag = Duration::from_nanos((now - followed.reached).max(0) as u64);
+            self.worst.0 = self.worst.0.max(self.lags.reaches(followed.reached, now));
         }
         self.worst = (self.worst.0.max(followed.lag), self.worst.1.max(followed.memory));
         (followed.worst_lag, followed.worst_memory) = self.worst;
+        followed.usual_lag = self.lags.percentile(99);
         monitor.has_followed(followed.clone());
         followed
     }
@@ -265,6 +313,20 @@ mod tests {
         drop(feed);
         let told = followed(follow, None);
         assert!(!told.whole && told.stopped.is_some_and(|why| why.contains("keep up")));
+    }
+
+    /// It reaches each time 30 ms late, and one 500 ms late.
+    #[test]
+    fn lags_count_as_long_as_they_last() {
+        let mut lags = Lags::default();
+        let millis = |millis: i64| millis * 1_000_000;
+        for now in (100..10_000).step_by(10) {
+            lags.reaches(millis(now - 30), millis(now));
+        }
+        assert_eq!(lags.percentile(99), Duration::from_millis(40));
+        assert_eq!(lags.reaches(millis(10_400), millis(10_430)), Duration::from_millis(470));
+        assert_eq!(lags.percentile(50), Duration::from_millis(36));
+        assert!(lags.percentile(99) > Duration::from_millis(350));
     }
 
     #[test]

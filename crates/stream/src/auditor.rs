@@ -8,11 +8,13 @@
 
 use hashbrown::HashMap;
 use margay_audit::{Unaudited, audit_part};
-use margay_history::{History, Outcome, TxnId};
+use margay_follow::unnoticed;
+use margay_history::{History, Op, Outcome, TxnId, ValueId};
 use margay_levels::Level;
 use margay_verdict::{Budget, Certificate, Order, Point, Question};
 
-use crate::{Settled, Transaction, Trouble};
+use crate::perhaps::{Perhaps, Step, number};
+use crate::{Change, Settled, Transaction, Trouble};
 
 /// In which order the transactions of a part take effect, by their labels.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +25,9 @@ pub enum Part {
     Points(Vec<(bool, u64)>),
     /// The same, by timestamps. Here a transaction may begin in one part and commit in a later one.
     Stamped(Vec<(bool, u64)>),
+    /// One took effect in an earlier part, which had been settled without it: directly after a
+    /// step, or before all.
+    Late(u64, Option<Step>),
 }
 
 impl Part {
@@ -31,6 +36,7 @@ impl Part {
         let (order, points) = match self {
             Part::Order(order) => (&order[..], &[][..]),
             Part::Points(points) | Part::Stamped(points) => (&[][..], &points[..]),
+            Part::Late(..) => (&[][..], &[][..]),
         };
         let begun = points.iter().filter(|point| point.0).map(|point| point.1);
         order.iter().copied().chain(begun)
@@ -68,12 +74,80 @@ impl Part {
                 };
                 points.iter().map(point).collect::<Option<_>>().map(Certificate::Points)
             }
+            Part::Late(..) => None,
         }
+    }
+
+    /// How many steps it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Part::Order(order) => order.len(),
+            Part::Points(points) | Part::Stamped(points) => points.len(),
+            Part::Late(..) => 0,
+        }
+    }
+
+    /// The step at a place. Of an order, all commit.
+    pub(crate) fn step(&self, place: usize) -> Option<Step> {
+        match self {
+            Part::Order(order) => order.get(place).map(|&label| (false, label)),
+            Part::Points(points) | Part::Stamped(points) => points.get(place).copied(),
+            Part::Late(..) => None,
+        }
+    }
+
+    /// Puts a transaction directly after a step, or before all.
+    fn insert(&mut self, label: u64, after: Option<Step>) {
+        let place = match after {
+            Some(step) => (0..self.len()).rev().find(|&place| self.step(place) == Some(step)).map(|p| p + 1),
+            None => Some(0),
+        };
+        let Some(place) = place else { return };
+        match self {
+            Part::Order(order) => order.insert(place, label),
+            Part::Points(points) | Part::Stamped(points) => {
+                points.splice(place..place, [(true, label), (false, label)]);
+            }
+            Part::Late(..) => {}
+        }
+    }
+
+    /// The same with transactions that took effect late at their places.
+    pub(crate) fn with(mut self, late: &HashMap<Step, Vec<u64>>) -> Self {
+        if late.is_empty() {
+            return self;
+        }
+        let found: Vec<(Step, u64)> = (0..self.len())
+            .filter_map(|place| self.step(place))
+            .filter_map(|step| late.get(&step).map(|labels| (step, labels)))
+            .flat_map(|(step, labels)| labels.iter().map(move |&label| (step, label)))
+            .collect();
+        found.into_iter().for_each(|(step, label)| self.insert(label, Some(step)));
+        self
+    }
+
+    /// The same without stand-ins, and their numbers.
+    pub(crate) fn without_stand_ins(self) -> (Self, Vec<usize>) {
+        let numbers: Vec<usize> = self.labels().filter_map(number).collect();
+        let is_real = |label: u64| number(label).is_none();
+        let part = match self {
+            Part::Order(mut order) => {
+                order.retain(|&label| is_real(label));
+                Part::Order(order)
+            }
+            Part::Points(mut points) => {
+                points.retain(|&(_, label)| is_real(label));
+                Part::Points(points)
+            }
+            other => other,
+        };
+        (part, numbers)
     }
 
     /// Appends another part of the same kind.
     pub fn extend(&mut self, other: Part) {
         match (self, other) {
+            (all, Part::Late(label, after)) => all.insert(label, after),
             (Part::Order(all), Part::Order(more)) => all.extend(more),
             (Part::Points(all), Part::Points(more)) | (Part::Stamped(all), Part::Stamped(more)) => {
                 all.extend(more);
@@ -82,26 +156,26 @@ impl Part {
         }
     }
 
-    /// The longest beginning that leaves out at least so many transactions and in which all that
-    /// begin commit; and the rest.
-    pub(crate) fn split(self, leave: usize) -> (Part, Part) {
+    /// The longest beginning that leaves out at least so many transactions, ends before a step, and
+    /// in which all that begin commit.
+    pub(crate) fn split(self, leave: usize, before: usize) -> Part {
         match self {
             Part::Order(mut order) => {
-                let rest = order.split_off(order.len().saturating_sub(leave));
-                (Part::Order(order), Part::Order(rest))
+                order.truncate(order.len().saturating_sub(leave).min(before));
+                Part::Order(order)
             }
             Part::Points(mut points) => {
-                let most = points.len().saturating_sub(2 * leave);
+                let most = points.len().saturating_sub(2 * leave).min(before);
                 let (mut open, mut whole) = (0usize, 0);
                 for (place, &(begins, _)) in points[..most].iter().enumerate() {
                     open = if begins { open + 1 } else { open - 1 };
                     whole = if open == 0 { place + 1 } else { whole };
                 }
-                let rest = points.split_off(whole);
-                (Part::Points(points), Part::Points(rest))
+                points.truncate(whole);
+                Part::Points(points)
             }
             // Nothing is held back: timestamps say what comes first.
-            Part::Stamped(points) => (Part::Stamped(points), Part::Stamped(Vec::new())),
+            other => other,
         }
     }
 }
@@ -130,6 +204,9 @@ pub struct Auditor {
     /// By session: the last turn.
     turns: HashMap<u64, u64>,
     transactions: u64,
+    /// How many steps parts have had, and the last of them.
+    steps: u64,
+    last: Option<Step>,
 }
 
 impl Auditor {
@@ -140,7 +217,8 @@ impl Auditor {
     pub fn new(level: Level, header: &[u8]) -> Result<Self, Trouble> {
         let settled = Settled::new(header)?;
         let question = Question::new(level);
-        Ok(Self { question, settled, latest: i64::MIN, turns: HashMap::new(), transactions: 0 })
+        let turns = HashMap::new();
+        Ok(Self { question, settled, latest: i64::MIN, turns, transactions: 0, steps: 0, last: None })
     }
 
     /// Transactions that are no further apart than this may change places.
@@ -186,10 +264,24 @@ impl Auditor {
     /// # Errors
     /// Why it is not accepted.
     pub fn part(&mut self, txns: &[&Transaction], part: &Part, budget: &Budget) -> Result<(), Unaccepted> {
+        self.part_without(txns, part, &[], budget)
+    }
+
+    /// The same; others of unknown outcome are not in it, but may have taken effect in it.
+    ///
+    /// # Errors
+    /// Why it is not accepted.
+    pub(crate) fn part_without(
+        &mut self,
+        txns: &[&Transaction],
+        part: &Part,
+        others: &[&Transaction],
+        budget: &Budget,
+    ) -> Result<(), Unaccepted> {
         let mut sorted = txns.to_vec();
         sorted.sort_unstable_by_key(|txn| (txn.session, txn.turn));
         sorted.iter().try_for_each(|txn| self.follows(txn))?;
-        let history = self.settled.part(sorted.iter().map(|&txn| (txn, true)))?;
+        let (history, stand_ins) = self.history(&sorted, others)?;
         let unnamed = || Unaccepted::Rejected("a transaction that is not there".to_owned());
         let certificate = part.certificate(&history).ok_or_else(unnamed)?;
         let cells = audit_part(&history, self.question, &certificate, budget).map_err(|why| match why {
@@ -197,12 +289,94 @@ impl Auditor {
             Unaudited::Exhausted(limit) => Unaccepted::Trouble(Trouble::Outside(limit.to_string())),
         })?;
         self.settled.take_over(&history, &cells)?;
+        self.leave_open(&history, (part, &certificate), others, &stand_ins)?;
         for txn in sorted {
             self.latest = self.latest.max(txn.start);
             self.turns.insert(txn.session, txn.turn);
         }
         self.transactions += txns.len() as u64;
+        self.steps += part.len() as u64;
+        self.last = part.len().checked_sub(1).and_then(|last| part.step(last)).or(self.last);
         Ok(())
+    }
+
+    /// What is audited, and the others, if they can be in it.
+    fn history(
+        &self,
+        txns: &[&Transaction],
+        others: &[&Transaction],
+    ) -> Result<(History, Vec<u64>), Trouble> {
+        let alone = txns.iter().map(|&txn| (txn, true));
+        if !others.is_empty() || !self.settled.open.is_empty() {
+            let mut all: Vec<_> = alone.clone().chain(others.iter().map(|&txn| (txn, false))).collect();
+            all.sort_unstable_by_key(|(txn, _)| (txn.session, txn.turn));
+            let (history, stand_ins) = self.settled.open_part(all.into_iter(), true)?;
+            let unknown = |op: Op<'_>| {
+                op.kind.writes() && op.accesses.iter().any(|access| access.value == ValueId::UNKNOWN)
+            };
+            let is_open = |&txn: &TxnId| history.outcome(txn) == Outcome::Unknown;
+            let mut open = history.txns().filter(is_open);
+            let writes_unknown = open.any(|txn| history.ops(txn).any(unknown));
+            if history.unseen_content().is_none() && !writes_unknown {
+                return Ok((history, stand_ins));
+            }
+        }
+        Ok((self.settled.part(alone)?, Vec::new()))
+    }
+
+    /// Keeps what may have happened in a part unnoticed.
+    fn leave_open(
+        &mut self,
+        history: &History,
+        (part, order): (&Part, &Certificate),
+        others: &[&Transaction],
+        stand_ins: &[u64],
+    ) -> Result<(), Trouble> {
+        if others.is_empty() && stand_ins.is_empty() {
+            return Ok(());
+        }
+        let others: HashMap<u64, &Transaction> = others.iter().map(|&txn| (txn.label, txn)).collect();
+        let label = |txn: TxnId| history.txn_label(txn);
+        let asked: Vec<TxnId> = history.txns().filter(|&txn| others.contains_key(&label(txn))).collect();
+        let early: Vec<TxnId> = history.txns().filter(|&txn| number(label(txn)).is_some()).collect();
+        let mut carried: Vec<Option<Perhaps>> =
+            stand_ins.iter().map(|&label| self.settled.open.remove(label)).collect();
+        let known = |txn: TxnId| match number(label(txn)) {
+            Some(number) => stand_ins.get(number).copied().unwrap_or_default(),
+            None => label(txn),
+        };
+        for unnoticed in unnoticed(history, order, &asked, &early) {
+            let made = unnoticed.made.iter();
+            let changes: Vec<Change> =
+                made.map(|(o, cell)| self.settled.change(history, *o, cell)).collect::<Result<_, _>>()?;
+            let label = label(unnoticed.txn);
+            if let Some(perhaps) = number(label).and_then(|n| carried.get_mut(n)).and_then(Option::take) {
+                self.settled.open.insert(Perhaps { changes, ..perhaps });
+            } else if let Some(txn) = others.get(&label) {
+                let place = self.steps + unnoticed.after as u64;
+                let after = unnoticed.after.checked_sub(1).and_then(|last| part.step(last)).or(self.last);
+                let (session, turn) = (txn.session, txn.turn);
+                let against =
+                    unnoticed.against.iter().map(|&txn| known(txn)).filter(|&l| l != label).collect();
+                let perhaps = Perhaps { label, session, turn, place, after, changes, against };
+                self.settled.open.insert(perhaps);
+            }
+        }
+        self.settled.open.forget();
+        Ok(())
+    }
+
+    /// One took effect where it may have, unnoticed.
+    pub(crate) fn wake(&mut self, label: u64) -> Option<Perhaps> {
+        let perhaps = self.settled.open.remove(label)?;
+        self.settled.open.contradicted(&perhaps);
+        for change in &perhaps.changes {
+            self.settled.apply(change.clone());
+        }
+        let turn = self.turns.entry(perhaps.session).or_default();
+        *turn = perhaps.turn.max(*turn);
+        self.transactions += 1;
+        Some(perhaps)
     }
 
     /// Whether a transaction may come after all parts so far.

@@ -9,14 +9,18 @@
 //! the other way round; what is before them is settled.
 //!
 //! # Invariants
-//! - A settled part was audited, and is never revised.
+//! - A settled part was audited, and is never revised, but for transactions of unknown outcome that
+//!   took effect in it unnoticed ([`crate::perhaps`]).
+//! - When somebody looks makes no difference to what may be found later: nothing is settled that may
+//!   belong behind one that has ended and is not due; and a search that takes long is made smaller,
+//!   never given up because much is waiting.
 //! - If no order is found, the follower ends with the reason, and says nothing of what it had not
 //!   settled. What it had settled was a choice, so that this is no violation by itself.
 //!
 //! # Differs from the paper
 //! Lowe's search keeps every state that is possible. Here one is chosen; later transactions can
-//! contradict the choice only if two transactions overlapped and nothing told them apart within the
-//! next [`HELD`].
+//! contradict the choice only if two that committed overlapped and nothing told them apart within
+//! the next [`HELD`].
 //!
 //! # Cost
 //! A part is searched when there are [`FRESH`] times as many new transactions as are held back, or
@@ -29,12 +33,14 @@ mod within;
 use std::io;
 use std::time::Duration;
 
-use margay_follow::Follow;
+use hashbrown::{HashMap, HashSet};
+use margay_follow::{Early, Follow};
 use margay_formats::{glance, stamp};
-use margay_history::{History, Outcome};
+use margay_history::{History, Outcome, TxnId};
 use margay_verdict::{Budget, Certificate, Finding, Question, Verdict};
 
 use crate::auditor::Unaccepted;
+use crate::perhaps::stand_in;
 use crate::proof::Head;
 use crate::stamped::{Stamped, asked};
 use crate::watermark::ticks;
@@ -52,6 +58,10 @@ const FRESH: usize = 4;
 /// How often in a row a search that takes long is put off: with more transactions the same search
 /// is often short.
 const POSTPONED: u32 = 2;
+
+/// How many times as many transactions as are held back are searched together at most if that takes
+/// long.
+const PATIENT: usize = 6;
 
 /// How many transactions of unknown outcome may take effect later than anything else that is held.
 const UNKNOWNS: usize = 1_000;
@@ -125,6 +135,8 @@ pub struct Follower<'a> {
     found: Option<Found>,
     /// By when all that is settled had ended.
     settled_by: i64,
+    /// Whom the stand-ins of the last search stand for.
+    stand_ins: Vec<u64>,
     /// The session and turn of settled transactions of unknown outcome: in another order they may
     /// take effect later.
     roaming: Vec<(u64, u64)>,
@@ -159,6 +171,7 @@ impl<'a> Follower<'a> {
             stopped: None,
             found: None,
             settled_by: i64::MIN,
+            stand_ins: Vec::new(),
             roaming: Vec::new(),
             forgot: false,
         })
@@ -367,16 +380,62 @@ impl<'a> Follower<'a> {
         if self.within.is_some() {
             return self.look_within(limit, leave);
         }
-        let part = self.auditor.settled().part(self.due(limit))?;
+        let (part, early) = self.open_part(limit, true)?;
         let question = self.auditor.question();
-        let verdict = match Follow.glimpse(&part, question, &self.budget) {
+        let verdict = match Follow.glimpse(&part, question, &early, &self.budget) {
             Some(verdict) => verdict,
             None if self.postponed < POSTPONED && limit < i64::MAX => {
                 self.postponed += 1;
                 return Ok(());
             }
-            None => Follow.search(&part, question, &self.budget),
+            None => match self.sooner(limit) {
+                Some(sooner) => {
+                    let before = self.auditor.transactions();
+                    self.look_patiently(sooner)?;
+                    let goes_on = self.stopped.is_none() && self.auditor.transactions() > before;
+                    return if goes_on { self.look(limit, leave) } else { Ok(()) };
+                }
+                None => Follow.search(&part, question, &early, &self.budget),
+            },
         };
+        self.take(part, verdict, limit, leave)
+    }
+
+    /// A time before the limit up to which as many transactions began as can be searched with
+    /// patience, if there are more.
+    fn sooner(&self, limit: i64) -> Option<i64> {
+        let sooner = self.waiting.get(PATIENT * self.held.max(1))?.start;
+        (sooner < limit && sooner > self.reached).then_some(sooner)
+    }
+
+    fn look_patiently(&mut self, limit: i64) -> Result<(), Trouble> {
+        let (part, early) = self.open_part(limit, true)?;
+        let verdict = Follow.search(&part, self.auditor.question(), &early, &self.budget);
+        self.take(part, verdict, limit, self.held)
+    }
+
+    /// What is due, and what may take effect before it.
+    fn open_part(&mut self, limit: i64, wide: bool) -> Result<(History, Vec<Early>), Trouble> {
+        let (part, stand_ins) = self.auditor.settled().open_part(self.due(limit), wide)?;
+        let mut early = Vec::new();
+        if !stand_ins.is_empty() {
+            let txns: HashMap<u64, TxnId> = part.txns().map(|txn| (part.txn_label(txn), txn)).collect();
+            let open = &self.auditor.settled().open;
+            let place = |number| txns.get(&stand_in(number)).copied();
+            for (number, &label) in stand_ins.iter().enumerate() {
+                let others =
+                    stand_ins.iter().enumerate().filter(|&(_, &other)| open.are_against(label, other));
+                let others = others.filter_map(|(other, _)| place(other));
+                let against = others.chain(txns.get(&label).copied()).collect();
+                early.extend(place(number).map(|txn| Early { txn, against }));
+            }
+        }
+        self.stand_ins = stand_ins;
+        Ok((part, early))
+    }
+
+    /// What a search has found about what is due.
+    fn take(&mut self, part: History, verdict: Verdict, limit: i64, leave: usize) -> Result<(), Trouble> {
         self.postponed = 0;
         let order = match verdict {
             Verdict::Holds(certificate) => Part::of(&part, &certificate),
@@ -395,8 +454,7 @@ impl<'a> Follower<'a> {
             return Ok(());
         };
         self.reached = limit;
-        let (settled, _) = order.split(leave);
-        self.settle(&settled)
+        self.settle(order, leave)
     }
 
     /// Nothing continues the settled state: looks whether nothing continues any state.
@@ -418,9 +476,12 @@ impl<'a> Follower<'a> {
         self.found = proved.map(|(window, finding)| Found { window, finding, limit });
     }
 
-    /// Settles a part, and forgets it.
-    fn settle(&mut self, part: &Part) -> Result<(), Trouble> {
-        let labels: hashbrown::HashSet<u64> = part.labels().collect();
+    /// Settles an order but for so many transactions, and forgets it.
+    fn settle(&mut self, order: Part, leave: usize) -> Result<(), Trouble> {
+        let before = if leave == 0 { usize::MAX } else { self.until_an_absent_one(&order) };
+        let (part, woken) = order.split(leave, before).without_stand_ins();
+        woken.into_iter().try_for_each(|number| self.wake(number))?;
+        let labels: HashSet<u64> = part.labels().collect();
         let (taken, rest): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.waiting).into_iter().partition(|txn| labels.contains(&txn.label));
         let txns: Vec<&Transaction> = taken.iter().collect();
@@ -428,7 +489,10 @@ impl<'a> Follower<'a> {
         self.settled_by = ends.max().unwrap_or(i64::MIN).max(self.settled_by);
         let unknown = taken.iter().filter(|txn| txn.outcome == Outcome::Unknown);
         self.roaming.extend(unknown.map(|txn| (txn.session, txn.turn)));
-        let audited = if taken.is_empty() { Ok(()) } else { self.auditor.part(&txns, part, &self.budget) };
+        let audited = match taken.is_empty() {
+            true => Ok(()),
+            false => self.auditor.part_without(&txns, &part, &self.may_be_among(&rest), &self.budget),
+        };
         let (left, mut rest): (Vec<_>, Vec<_>) =
             rest.into_iter().partition(|txn| txn.outcome == Outcome::Unknown && self.auditor.is_past(txn));
         let mut left: Vec<u64> = left.iter().map(|txn| txn.label).collect();
@@ -441,14 +505,62 @@ impl<'a> Follower<'a> {
         self.waiting = rest;
         match audited {
             Ok(()) if taken.is_empty() && left.is_empty() => Ok(()),
-            Ok(()) => (self.sink)(part, &left)
-                .map_err(|error| Trouble::Outside(format!("the proof cannot be written: {error}"))),
+            Ok(()) => self.write(&part, &left),
             Err(Unaccepted::Rejected(why)) => {
                 self.stop(format!("the audit rejects what was found: {why}"));
                 Ok(())
             }
             Err(Unaccepted::Trouble(trouble)) => Err(trouble),
         }
+    }
+
+    fn write(&mut self, part: &Part, left: &[u64]) -> Result<(), Trouble> {
+        let written = (self.sink)(part, left);
+        written.map_err(|error| Trouble::Outside(format!("the proof cannot be written: {error}")))
+    }
+
+    /// One took effect in an earlier part, unnoticed until now.
+    fn wake(&mut self, number: usize) -> Result<(), Trouble> {
+        let label = self.stand_ins.get(number).copied();
+        let Some(woken) = label.and_then(|label| self.auditor.wake(label)) else { return Ok(()) };
+        self.waiting.retain(|txn| txn.label != woken.label);
+        self.roaming.push((woken.session, woken.turn));
+        self.write(&Part::Late(woken.label, woken.after), &[])
+    }
+
+    /// The first step of an order that may belong behind one that committed and is not in it yet.
+    fn until_an_absent_one(&self, order: &Part) -> usize {
+        let labels: HashSet<u64> = order.labels().collect();
+        let is_absent =
+            |txn: &&Transaction| txn.outcome == Outcome::Committed && !labels.contains(&txn.label);
+        let Some(start) = self.waiting.iter().filter(is_absent).map(|txn| txn.start).min() else {
+            return usize::MAX;
+        };
+        let skew = self.auditor.settled().skew();
+        let overlaps =
+            |txn: &&Transaction| txn.outcome == Outcome::Committed && txn.end.saturating_add(skew) >= start;
+        let overlapping: HashSet<u64> = self.waiting.iter().filter(overlaps).map(|txn| txn.label).collect();
+        let mut steps = (0..order.len()).map_while(|place| order.step(place));
+        steps.position(|(_, label)| overlapping.contains(&label)).unwrap_or(usize::MAX)
+    }
+
+    /// Those of unknown outcome that may have taken effect before all others that are left.
+    fn may_be_among<'t>(&self, rest: &'t [Transaction]) -> Vec<&'t Transaction> {
+        let skew = self.auditor.settled().skew();
+        let committed = || rest.iter().filter(|txn| txn.outcome == Outcome::Committed);
+        let earliest = committed().map(|txn| txn.end.saturating_add(skew)).min().unwrap_or(i64::MAX);
+        let mut first: HashMap<u64, u64> = HashMap::new();
+        for txn in committed() {
+            let turn = first.entry(txn.session).or_insert(txn.turn);
+            *turn = txn.turn.min(*turn);
+        }
+        let may = |txn: &&Transaction| {
+            txn.outcome == Outcome::Unknown
+                && txn.start <= earliest
+                && first.get(&txn.session).is_none_or(|&turn| turn > txn.turn)
+                && !self.auditor.is_past(txn)
+        };
+        rest.iter().filter(may).collect()
     }
 }
 

@@ -9,7 +9,7 @@
 //! Lines of the native format come in ([`Intake`]) and become transactions. [`Follower`] finds an
 //! order of those that have ended, by engine follow, and *settles* all but the last of it: the
 //! settled part is audited, written to the proof, and forgotten; only the state after it stays
-//! ([`settled`]). [`proof`] reads a history and the proof side by side and audits the same parts
+//! ([`settled`]), and what may have happened unnoticed ([`perhaps`]). [`proof`] reads a history and the proof side by side and audits the same parts
 //! again. Both use one [`Auditor`].
 //!
 //! # Invariants
@@ -29,6 +29,7 @@
 mod auditor;
 mod follower;
 mod intake;
+mod perhaps;
 pub mod proof;
 mod settled;
 mod stamped;
@@ -38,6 +39,7 @@ mod window;
 pub use auditor::{Auditor, Part};
 pub use follower::{End, Follower, Found, HELD, Progress};
 pub use intake::{Counts, Intake, Stamps, Transaction};
+pub use perhaps::Step;
 pub use settled::{Change, Settled};
 pub use watermark::Watermark;
 

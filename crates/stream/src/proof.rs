@@ -12,6 +12,10 @@
 //! order of timestamps, and prove the level `stamped` of the first line. `left` names transactions
 //! of unknown outcome that no part has.
 //!
+//! `{"late":[7,["commit",2]]}` says of such a transaction that it took effect after all, in an
+//! earlier part: directly after this point; in an order, after transaction 2; before all, if `null`
+//! stands there. These lines are read first ([`Late::read`]).
+//!
 //! # Algorithm
 //! For each part the history is read until all of its transactions have ended. What has ended and
 //! is in no part yet is held: that is as much as the follower held. After the last line nothing
@@ -19,13 +23,14 @@
 
 use std::io::{self, BufRead, Write};
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_history::Outcome;
 use margay_levels::Level;
 use margay_verdict::{Budget, Question};
 use serde_json::{Value as Json, json};
 
 use crate::auditor::Unaccepted;
+use crate::perhaps::Step;
 use crate::stamped::{Stamped, moments};
 use crate::{Auditor, Intake, Part, Settled, Transaction, Trouble};
 
@@ -94,6 +99,7 @@ pub fn write_part(out: &mut impl Write, part: &Part, left: &[u64]) -> io::Result
         points.iter().map(|&(begins, label)| json!([word(begins), label])).collect()
     };
     let line = match part {
+        Part::Late(label, after) => json!({ "late": [label, after.map(|step| named(&[step]).remove(0))] }),
         Part::Order(order) => json!({ "order": order, "left": left }),
         Part::Points(points) => json!({ "points": named(points), "left": left }),
         Part::Stamped(points) => json!({ "stamps": named(points), "left": left }),
@@ -132,11 +138,63 @@ pub enum Audited {
     Rejected(String),
 }
 
-/// Audits a proof against a history. Both are read once.
+/// The transactions that took effect in parts which had been settled without them.
+#[derive(Default)]
+pub struct Late {
+    /// By the step after which they did.
+    after: HashMap<Step, Vec<u64>>,
+    /// Before all.
+    first: Vec<u64>,
+    all: HashSet<u64>,
+}
+
+impl Late {
+    /// Reads a proof, but these lines only.
+    ///
+    /// # Errors
+    /// When it is ill-formed or cannot be read.
+    pub fn read(proof: impl BufRead) -> Result<Self, Trouble> {
+        let (mut late, mut lines) = (Self::default(), Lines::new(proof));
+        while let Some(line) = lines.next()? {
+            if line.starts_with(b"{\"late\"") {
+                let line: Json = serde_json::from_slice(line).map_err(ill_formed)?;
+                late.add(&line["late"]).ok_or_else(|| ill(&line))?;
+            }
+        }
+        Ok(late)
+    }
+
+    fn add(&mut self, line: &Json) -> Option<()> {
+        let label = line.get(0)?.as_u64()?;
+        match line.get(1)? {
+            Json::Null => self.first.push(label),
+            step => self.after.entry(point(step)?).or_default().push(label),
+        }
+        self.all.insert(label).then_some(())
+    }
+
+    /// A part with those that took effect in it.
+    fn put_in(&mut self, part: Part) -> Part {
+        let mut part = part.with(&self.after);
+        if part.len() > 0 {
+            std::mem::take(&mut self.first)
+                .into_iter()
+                .for_each(|label| part.extend(Part::Late(label, None)));
+        }
+        part
+    }
+}
+
+/// Audits a proof against a history. Both are read once; who took effect late is read before.
 ///
 /// # Errors
 /// When one of them is ill-formed or cannot be read, or the budget ends.
-pub fn audit(history: impl BufRead, proof: impl BufRead, budget: &Budget) -> Result<Audited, Trouble> {
+pub fn audit(
+    history: impl BufRead,
+    proof: impl BufRead,
+    mut late: Late,
+    budget: &Budget,
+) -> Result<Audited, Trouble> {
     let mut history = Lines::new(history);
     let mut proof = Lines::new(proof);
     let head = Head::read(&proof.json()?.unwrap_or_default())?;
@@ -155,7 +213,16 @@ pub fn audit(history: impl BufRead, proof: impl BufRead, budget: &Budget) -> Res
             let said = end.get("transactions").and_then(Json::as_u64);
             return side.end(head, said);
         }
-        let (part, left) = read_part(&line)?;
+        if let Some(said) = line.get("late") {
+            let known = said.get(0).and_then(Json::as_u64).is_some_and(|label| late.all.contains(&label));
+            if known {
+                continue;
+            }
+            return rejected("it took effect late, and that was not read first: give a file");
+        }
+        let (part, mut left) = read_part(&line)?;
+        left.retain(|label| !late.all.contains(label));
+        let part = late.put_in(part);
         match side.part(&part, &left, budget) {
             Ok(()) => {}
             Err(Unaccepted::Rejected(why)) => return Ok(Audited::Rejected(why)),
@@ -275,21 +342,30 @@ impl<R: BufRead> Side<R> {
     }
 }
 
+fn ill(line: &Json) -> Trouble {
+    Trouble::Outside(format!("a line of the proof is ill-formed: {line:.80}"))
+}
+
+fn ill_formed(error: serde_json::Error) -> Trouble {
+    Trouble::Outside(format!("a line of the proof is no JSON: {error}"))
+}
+
+fn point(json: &Json) -> Option<Step> {
+    match (json.get(0)?.as_str()?, json.get(1)?.as_u64()?) {
+        ("begin", label) => Some((true, label)),
+        ("commit", label) => Some((false, label)),
+        _ => None,
+    }
+}
+
 fn read_part(line: &Json) -> Result<(Part, Vec<u64>), Trouble> {
-    let ill = || Trouble::Outside(format!("a line of the proof is ill-formed: {line:.80}"));
     let labels = |json: &Json| -> Option<Vec<u64>> { json.as_array()?.iter().map(Json::as_u64).collect() };
-    let point = |json: &Json| -> Option<(bool, u64)> {
-        match (json.get(0)?.as_str()?, json.get(1)?.as_u64()?) {
-            ("begin", label) => Some((true, label)),
-            ("commit", label) => Some((false, label)),
-            _ => None,
-        }
-    };
     let order = line.get("order").and_then(labels).map(Part::Order);
     let points = |name| line.get(name)?.as_array()?.iter().map(point).collect::<Option<_>>();
     let stamped = || points("stamps").map(Part::Stamped);
-    let part = order.or_else(|| points("points").map(Part::Points)).or_else(stamped).ok_or_else(ill)?;
-    let left = line.get("left").and_then(labels).ok_or_else(ill)?;
+    let part =
+        order.or_else(|| points("points").map(Part::Points)).or_else(stamped).ok_or_else(|| ill(line))?;
+    let left = line.get("left").and_then(labels).ok_or_else(|| ill(line))?;
     Ok((part, left))
 }
 
@@ -315,7 +391,6 @@ impl<R: BufRead> Lines<R> {
 
     fn json(&mut self) -> Result<Option<Json>, Trouble> {
         let Some(line) = self.next()? else { return Ok(None) };
-        let ill = |error| Trouble::Outside(format!("a line of the proof is no JSON: {error}"));
-        serde_json::from_slice(line).map(Some).map_err(ill)
+        serde_json::from_slice(line).map(Some).map_err(ill_formed)
     }
 }

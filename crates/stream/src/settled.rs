@@ -12,6 +12,7 @@ use margay_sql::Value as SqlValue;
 use margay_verdict::Cell;
 use margay_verdict::cell::Field;
 
+use crate::perhaps::Open;
 use crate::{Transaction, Trouble};
 
 /// What one object is to hold.
@@ -24,6 +25,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether the object is a row.
+    #[must_use]
+    pub fn is_row(&self) -> bool {
+        self.is_row
+    }
+
     /// The object, as text.
     #[must_use]
     pub fn key(&self) -> &[u8] {
@@ -50,6 +57,8 @@ pub struct Settled {
     keys: HashMap<Box<[u8]>, Box<[u8]>>,
     /// The same, of rows.
     rows: HashMap<Box<[u8]>, Box<[u8]>>,
+    /// What they may hold instead.
+    pub(crate) open: Open,
     bytes: usize,
     writer: NativeWriter<Vec<u8>>,
 }
@@ -71,6 +80,7 @@ impl Settled {
             unit: head.unit,
             keys: HashMap::new(),
             rows: HashMap::new(),
+            open: Open::default(),
             bytes: 0,
             writer,
         };
@@ -116,7 +126,7 @@ impl Settled {
     /// The memory that it takes, without that of its tables.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.open.bytes()
     }
 
     /// A history of some transactions that begins with this state. Those that need not take effect
@@ -126,19 +136,23 @@ impl Settled {
     /// When lines are ill-formed.
     pub fn part<'t>(&self, txns: impl Iterator<Item = (&'t Transaction, bool)>) -> Result<History, Trouble> {
         let reader = NativeReader::new(&self.header)?;
-        self.read(reader, txns, &HashMap::new())
+        self.read(reader, txns, &HashMap::new(), None)
     }
 
-    /// The same without the horizon.
+    /// The same, with stand-ins for those that may have taken effect before and concern it; and
+    /// whom they stand for. The horizon counts if that is wanted.
     ///
     /// # Errors
     /// When lines are ill-formed.
-    pub fn narrow_part<'t>(
+    pub(crate) fn open_part<'t>(
         &self,
         txns: impl Iterator<Item = (&'t Transaction, bool)>,
-    ) -> Result<History, Trouble> {
-        let reader = NativeReader::new(&self.narrow)?;
-        self.read(reader, txns, &HashMap::new())
+        wide: bool,
+    ) -> Result<(History, Vec<u64>), Trouble> {
+        let reader = NativeReader::new(if wide { &self.header } else { &self.narrow })?;
+        let mut stand_ins = Vec::new();
+        let history = self.read(reader, txns, &HashMap::new(), Some(&mut stand_ins))?;
+        Ok((history, stand_ins))
     }
 
     /// A history of some transactions with their timestamps, that begins with this state, but for
@@ -166,7 +180,7 @@ impl Settled {
                 reader.line(line.as_bytes())?;
             }
         }
-        self.read(reader, txns.iter().map(|txn| (txn, true)), before)
+        self.read(reader, txns.iter().map(|txn| (txn, true)), before, None)
     }
 
     fn read<'t>(
@@ -174,6 +188,7 @@ impl Settled {
         mut reader: NativeReader,
         txns: impl Iterator<Item = (&'t Transaction, bool)>,
         before: &HashMap<&[u8], Option<&[u8]>>,
+        mut stand_ins: Option<&mut Vec<u64>>,
     ) -> Result<History, Trouble> {
         let mut searches = false;
         for (txn, must) in txns {
@@ -185,12 +200,25 @@ impl Settled {
             }
         }
         let mut writer = NativeWriter::new(Vec::new());
-        for object in (0..reader.builder().names().object_count()).map(ObjectId::at) {
+        if let Some(stand_ins) = stand_ins.as_deref_mut().filter(|_| searches) {
+            self.open
+                .about_rows()
+                .into_iter()
+                .try_for_each(|label| self.stand_in(&mut reader, label, stand_ins))?;
+        }
+        let mut next = 0;
+        while next < reader.builder().names().object_count() {
+            let object = ObjectId::at(next);
+            next += 1;
             let is_row = reader.builder().object_of(object).table.is_some();
             if is_row && searches {
                 continue;
             }
             let key = object_text(&mut writer, reader.builder(), object)?;
+            if let Some(stand_ins) = stand_ins.as_deref_mut() {
+                let open = self.open.about(&key).iter();
+                open.copied().try_for_each(|label| self.stand_in(&mut reader, label, stand_ins))?;
+            }
             let now = if is_row { self.rows.get(&*key) } else { self.keys.get(&*key) };
             let pair = before.get(&*key).copied().unwrap_or_else(|| now.map(AsRef::as_ref));
             pair.map_or(Ok(()), |pair| reader.initial(pair))?;
@@ -201,6 +229,14 @@ impl Settled {
             rows.into_iter().try_for_each(|pair| reader.initial(pair))?;
         }
         Ok(reader.finish()?)
+    }
+
+    fn stand_in(&self, reader: &mut NativeReader, label: u64, all: &mut Vec<u64>) -> Result<(), Trouble> {
+        if !all.contains(&label) {
+            reader.line(&self.open.line(label, all.len()))?;
+            all.push(label);
+        }
+        Ok(())
     }
 
     /// Takes over what a part has left.

@@ -47,7 +47,10 @@ impl Window<'_> {
         builder.keep_initial(|_| false);
         let mut objects = self.objects.iter();
         objects.try_for_each(|&object| builder.initial(object, ValueId::UNKNOWN)).ok()?;
-        let mut txns = self.part.txns().filter(|&txn| self.part.ops(txn).any(|op| self.concerns(&op)));
+        // The objects may have held anything, so nobody stands in for what may have changed them.
+        let is_real = |txn: &TxnId| crate::perhaps::number(self.part.txn_label(*txn)).is_none();
+        let concerns = |&txn: &TxnId| self.part.ops(txn).any(|op| self.concerns(&op));
+        let mut txns = self.part.txns().filter(is_real).filter(concerns);
         txns.try_for_each(|txn| self.copy(txn, &mut builder))?;
         builder.finish().ok()
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use margay_levels::Level;
 use margay_simdb::{JsonSink, Mix, Protocol, SimConfig, simulate};
-use margay_stream::proof::{self, Audited};
+use margay_stream::proof::{self, Audited, Late};
 use margay_stream::{End, Follower, Part};
 use margay_verdict::{Budget, Question};
 
@@ -32,7 +32,9 @@ fn follow(lines: &[&[u8]], level: Level, horizon: Duration) -> (End, Audited) {
     drop(follower);
     proof::end(&mut *text.lock().unwrap(), settled).unwrap();
     let history: Vec<u8> = lines.iter().flat_map(|line| [line, &b"\n"[..]].concat()).collect();
-    let said = proof::audit(history.as_slice(), text.lock().unwrap().as_slice(), &Budget::unlimited());
+    let proof = text.lock().unwrap().clone();
+    let late = Late::read(proof.as_slice()).expect("a proof");
+    let said = proof::audit(history.as_slice(), proof.as_slice(), late, &Budget::unlimited());
     (end, said.expect("both can be read"))
 }
 

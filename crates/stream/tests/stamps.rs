@@ -7,7 +7,7 @@ use margay_certify::Replay;
 use margay_formats::{Format, Source, glance, read};
 use margay_levels::Level;
 use margay_simdb::{EvidenceOptions, Fault, JsonSink, Mix, Ppm, Protocol, SimConfig, simulate};
-use margay_stream::proof::{self, Audited};
+use margay_stream::proof::{self, Audited, Late};
 use margay_stream::{End, Follower, Part};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
@@ -69,7 +69,8 @@ fn follow(lines: &[Vec<u8>], level: Level, held: usize) -> Followed {
 }
 
 fn audited(lines: &[Vec<u8>], proof: &[u8]) -> Audited {
-    proof::audit(whole(lines).as_slice(), proof, &Budget::unlimited()).expect("both can be read")
+    let late = Late::read(proof).expect("a proof");
+    proof::audit(whole(lines).as_slice(), proof, late, &Budget::unlimited()).expect("both can be read")
 }
 
 fn offline(lines: &[Vec<u8>], level: Level) -> Verdict {

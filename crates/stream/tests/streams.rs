@@ -7,7 +7,7 @@ use margay_follow::Follow;
 use margay_formats::{Format, Source, glance, read};
 use margay_levels::Level;
 use margay_simdb::{Fault, JsonSink, Mix, Ppm, Protocol, SimConfig, simulate};
-use margay_stream::proof::{self, Audited};
+use margay_stream::proof::{self, Audited, Late};
 use margay_stream::{End, Follower, HELD, Part};
 use margay_verdict::{Budget, Checker, Question, Verdict};
 
@@ -90,7 +90,8 @@ fn whole(lines: &[Vec<u8>]) -> Vec<u8> {
 }
 
 fn audited(lines: &[Vec<u8>], proof: &[u8]) -> Audited {
-    proof::audit(whole(lines).as_slice(), proof, &Budget::unlimited()).expect("both can be read")
+    let late = Late::read(proof).expect("a proof");
+    proof::audit(whole(lines).as_slice(), proof, late, &Budget::unlimited()).expect("both can be read")
 }
 
 fn offline(lines: &[Vec<u8>], level: Level) -> Verdict {
@@ -277,6 +278,41 @@ fn what_comes_too_late_withdraws_a_violation() {
     follower.line(text[5].as_bytes()).unwrap();
     assert!(follower.found().is_none());
     assert!(follower.stopped().is_some_and(|why| why.contains("came later")));
+}
+
+/// T1 has an unknown outcome. Nobody reads what it wrote until long after its place was settled.
+#[test]
+fn a_transaction_of_unknown_outcome_is_seen_late() {
+    let mut lines = vec![
+        r#"{"margay":1,"initial":[["x",0],["y",0]]}"#.to_owned(),
+        r#"{"session":0,"txn":1,"at":[1,2],"read":[["x",0]]}"#.to_owned(),
+        r#"{"session":0,"txn":1,"at":[3,4],"write":[["y",7]]}"#.to_owned(),
+        r#"{"session":0,"txn":1,"at":[5,6],"unknown":true}"#.to_owned(),
+    ];
+    for txn in 2..40 {
+        let (at, seen) = (10 * txn, if txn == 2 { 0 } else { txn - 1 });
+        let of = |from: i64| format!("\"session\":0,\"txn\":{txn},\"at\":[{},{}]", at + from, at + from + 1);
+        lines.push(format!("{{{},\"read\":[[\"x\",{seen}]]}}", of(0)));
+        lines.push(format!("{{{},\"write\":[[\"x\",{txn}]]}}", of(2)));
+        lines.push(format!("{{{},\"commit\":true}}", of(4)));
+    }
+    let with = |y: i64| -> Vec<Vec<u8>> {
+        let last = r#"{"session":1,"txn":40,"at":[500,501],"#;
+        let read = format!("{last}\"read\":[[\"y\",{y}]]}}");
+        let all = lines.iter().cloned().chain([read, format!("{last}\"commit\":true}}")]);
+        all.map(String::into_bytes).collect()
+    };
+    for level in [Level::StrictSerializable, Level::StrictSnapshotIsolation] {
+        let seen = follow(&with(7), level, 1, 2);
+        assert_eq!(seen.end, End::Whole);
+        assert!(seen.parts.iter().any(|part| matches!(part, Part::Late(1, _))));
+        assert!(matches!(audited(&with(7), &seen.proof), Audited::Accepted { transactions: 40, .. }));
+        assert!(matches!(audited(&with(0), &seen.proof), Audited::Rejected(_)));
+        let unseen = follow(&with(0), level, 1, 2);
+        assert_eq!(unseen.end, End::Whole);
+        assert!(matches!(audited(&with(0), &unseen.proof), Audited::Accepted { transactions: 39, .. }));
+        assert_ne!(follow(&with(8), level, 1, 2).end, End::Whole);
+    }
 }
 
 /// The lines of one transaction come after thousands that began later: its place is settled without

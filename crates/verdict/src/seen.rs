@@ -1,4 +1,4 @@
-//! Which transactions of unknown outcome were seen.
+//! Which transactions of unknown outcome were seen; and the pieces in which values are seen.
 //!
 //! A value that one transaction alone wrote, and that another saw, shows that the first committed,
 //! and by when. Knowing that early spares engines many wrong turns. It is a guess: a predicate
@@ -11,7 +11,7 @@ use hashbrown::{HashMap, HashSet};
 use margay_history::{Access, History, NameId, ObjectId, OpKind, Outcome, TxnId, Value, ValueId};
 
 /// A value of an object, of one of its columns, or an element of its list.
-type Piece = (ObjectId, Option<NameId>, ValueId);
+pub type Piece = (ObjectId, Option<NameId>, ValueId);
 
 /// By when each transaction of unknown outcome that was seen had taken effect.
 #[must_use]
@@ -49,7 +49,8 @@ pub fn seen(history: &History) -> HashMap<TxnId, i64> {
 }
 
 /// The columns that predicate updates name: what they hold may come from anywhere.
-fn computed(history: &History) -> HashSet<NameId> {
+#[must_use]
+pub fn computed(history: &History) -> HashSet<NameId> {
     let ops = history.txns().filter(|_| history.has_kind(OpKind::Update)).flat_map(|txn| history.ops(txn));
     let texts = ops.filter_map(|op| history.update(op.id)?.set.as_deref());
     let texts: HashSet<&str> = texts.collect();
@@ -59,7 +60,7 @@ fn computed(history: &History) -> HashSet<NameId> {
 }
 
 /// What a transaction wrote, or what it saw.
-fn each_piece(history: &History, txn: TxnId, written: bool, mut each: impl FnMut(Piece)) {
+pub fn each_piece(history: &History, txn: TxnId, written: bool, mut each: impl FnMut(Piece)) {
     for op in history.ops(txn) {
         let counts = match op.kind {
             OpKind::Write | OpKind::Append => written,
@@ -70,7 +71,8 @@ fn each_piece(history: &History, txn: TxnId, written: bool, mut each: impl FnMut
     }
 }
 
-fn in_value(history: &History, Access { object, value }: Access, mut each: impl FnMut(Piece)) {
+/// What a value consists of.
+pub fn in_value(history: &History, Access { object, value }: Access, mut each: impl FnMut(Piece)) {
     match history.value(value) {
         Value::Null | Value::Unknown => {}
         Value::Row(columns) => columns.iter().for_each(|&(name, value)| each((object, Some(name), value))),

@@ -209,6 +209,7 @@ fn more(done: &Done) -> Map<String, Value> {
             "settled": followed.settled,
             "open": followed.open,
             "worst_lag_seconds": followed.worst_lag.as_secs_f64(),
+            "p99_lag_seconds": followed.usual_lag.as_secs_f64(),
             "memory_bytes": followed.worst_memory,
             "whole": followed.whole,
             "stopped": followed.stopped,

@@ -59,7 +59,7 @@ impl Follower<'_> {
             let blocked = match self.order_within(limit, patient)? {
                 Ok(order) => {
                     (self.reached, self.postponed) = (limit, 0);
-                    return self.settle(&order.split(leave).0);
+                    return self.settle(order, leave);
                 }
                 Err(blocked) => blocked,
             };
@@ -85,8 +85,7 @@ impl Follower<'_> {
     }
 
     /// An order, in real time or else within the horizon; or the transactions that are in the way.
-    fn order_within(&self, limit: i64, patient: bool) -> Result<Result<Part, Vec<u64>>, Trouble> {
-        let settled = self.auditor.settled();
+    fn order_within(&mut self, limit: i64, patient: bool) -> Result<Result<Part, Vec<u64>>, Trouble> {
         let question = self.auditor.question();
         let labels =
             |part: &History, txns: Vec<TxnId>| txns.into_iter().map(|txn| part.txn_label(txn)).collect();
@@ -95,9 +94,8 @@ impl Follower<'_> {
             if patiently && !patient {
                 break;
             }
-            let due = self.due(limit);
-            let part = if wide { settled.part(due) } else { settled.narrow_part(due) }?;
-            match Follow.attempt(&part, question, patiently, &self.budget) {
+            let (part, early) = self.open_part(limit, wide)?;
+            match Follow.attempt(&part, question, &early, patiently, &self.budget) {
                 Attempt::Order(certificate) => {
                     if let Some(order) = Part::of(&part, &certificate) {
                         return Ok(Ok(order));

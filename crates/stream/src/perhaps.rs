@@ -1,0 +1,164 @@
+//! What may have happened among the transactions that are settled.
+//!
+//! # Problem
+//! A transaction of unknown outcome wrote an object that nobody looks at for a long time. Nothing
+//! tells whether it committed, and what is settled cannot wait for it.
+//!
+//! # Algorithm
+//! It is settled without it, and the place is kept at which it may have taken effect unnoticed
+//! ([`margay_follow::unnoticed`]), with what some objects hold if it did. Each part that is settled
+//! carries this along. If a later search finds that it did, the state changes, and the proof says
+//! at which place it took effect.
+//!
+//! # Invariants
+//! Any of them may have happened together, but for those that are against each other, and two of one
+//! session against its order.
+
+use hashbrown::HashMap;
+
+use crate::settled::Change;
+
+/// Labels from here on are of transactions that stand for others.
+const STAND_INS: u64 = 9_000_000_000_000_000_000;
+
+/// How many are kept at most. The oldest are taken not to have committed.
+const MOST: usize = 100_000;
+
+/// A transaction in an order, or its begin (`true`) or commit.
+pub type Step = (bool, u64);
+
+/// A transaction that may have taken effect.
+#[derive(Debug)]
+pub struct Perhaps {
+    /// Its label.
+    pub label: u64,
+    /// Its session.
+    pub session: u64,
+    /// Its number in its session.
+    pub turn: u64,
+    /// How many steps of all parts were before it.
+    pub place: u64,
+    /// The last of them.
+    pub after: Option<Step>,
+    /// What objects hold if it took effect.
+    pub changes: Vec<Change>,
+    /// Others of which not both did.
+    pub against: Vec<u64>,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Open {
+    by_label: HashMap<u64, Perhaps>,
+    by_object: HashMap<Box<[u8]>, Vec<u64>>,
+    bytes: usize,
+}
+
+impl Open {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.by_label.is_empty()
+    }
+
+    /// The memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Those that may have changed an object.
+    pub fn about(&self, object: &[u8]) -> &[u64] {
+        self.by_object.get(object).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether not both of two did.
+    pub fn are_against(&self, one: u64, other: u64) -> bool {
+        let is_against =
+            |one, other| self.by_label.get(&one).is_some_and(|perhaps| perhaps.against.contains(&other));
+        is_against(one, other) || is_against(other, one)
+    }
+
+    /// Those that may have changed rows.
+    pub fn about_rows(&self) -> Vec<u64> {
+        let is_of_rows = |perhaps: &&Perhaps| perhaps.changes.iter().any(|change| change.is_row());
+        let mut all: Vec<u64> = self.by_label.values().filter(is_of_rows).map(|p| p.label).collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// The lines of a transaction that stands for one: it writes what that one may have changed.
+    pub fn line(&self, label: u64, number: usize) -> Vec<u8> {
+        let id = stand_in(number);
+        let mut line = format!("{{\"session\":{id},\"txn\":{id},\"at\":[0,0],\"write\":[").into_bytes();
+        let changes = self.by_label.get(&label).map_or(&[][..], |perhaps| &perhaps.changes);
+        for (number, change) in changes.iter().enumerate() {
+            line.extend(if number == 0 { &b""[..] } else { &b","[..] });
+            match change.pair() {
+                Some(pair) => line.extend(pair),
+                None => line.extend([&b"["[..], change.key(), &b",null]"[..]].concat()),
+            }
+        }
+        line.extend(b"]}");
+        line
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, label: u64) -> Option<Perhaps> {
+        let perhaps = self.by_label.remove(&label)?;
+        for change in &perhaps.changes {
+            self.bytes -= size(change);
+            if let Some(all) = self.by_object.get_mut(change.key()) {
+                all.retain(|&other| other != label);
+                if all.is_empty() {
+                    self.by_object.remove(change.key());
+                }
+            }
+        }
+        Some(perhaps)
+    }
+
+    /// Puts one in; it takes the place of what was known of it before.
+    pub fn insert(&mut self, perhaps: Perhaps) {
+        self.remove(perhaps.label);
+        for change in &perhaps.changes {
+            self.bytes += size(change);
+            self.by_object.entry(change.key().into()).or_default().push(perhaps.label);
+        }
+        self.by_label.insert(perhaps.label, perhaps);
+    }
+
+    /// Takes out those that did not take effect if this one did: those that it is against, and
+    /// others of its session, unless their places are in its order.
+    pub fn contradicted(&mut self, by: &Perhaps) {
+        let against = |other: &&Perhaps| {
+            other.session == by.session && other.turn.cmp(&by.turn) != other.place.cmp(&by.place)
+                || by.against.contains(&other.label)
+                || other.against.contains(&by.label)
+        };
+        let all: Vec<u64> = self.by_label.values().filter(against).map(|other| other.label).collect();
+        all.into_iter().for_each(|label| _ = self.remove(label));
+    }
+
+    /// Takes out the oldest, if there are too many.
+    pub fn forget(&mut self) {
+        if self.by_label.len() <= MOST {
+            return;
+        }
+        let mut all: Vec<(u64, u64)> = self.by_label.values().map(|p| (p.place, p.label)).collect();
+        all.sort_unstable();
+        all.iter().take(MOST / 10).for_each(|&(_, label)| _ = self.remove(label));
+    }
+}
+
+fn size(change: &Change) -> usize {
+    size_of::<Change>() + 2 * change.key().len() + change.pair().map_or(0, <[u8]>::len) + 64
+}
+
+/// The label of a transaction that stands for another.
+pub fn stand_in(number: usize) -> u64 {
+    STAND_INS + number as u64
+}
+
+/// Which one it stands for, if it does.
+pub fn number(label: u64) -> Option<usize> {
+    label.checked_sub(STAND_INS).and_then(|number| usize::try_from(number).ok())
+}
