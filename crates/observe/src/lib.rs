@@ -58,6 +58,7 @@ pub mod learn;
 pub mod notes;
 mod options;
 mod parts;
+mod repair;
 pub mod search;
 mod sight;
 pub mod smt;
