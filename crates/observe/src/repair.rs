@@ -242,7 +242,9 @@ impl<'c, 'h> Repair<'c, 'h> {
                 let others = step.others.take().map_or_else(|| self.others(&step), Ok)?;
                 for (at, other) in others.iter().enumerate() {
                     if let Some(changed) = self.attempt((&step, other), &tail, touched)? {
-                        if let Some(choice) = self.first_way(txn, (Effort::Little, OTHERS), &mut Ran::default())? {
+                        if let Some(choice) =
+                            self.first_way(txn, (Effort::Little, OTHERS), &mut Ran::default())?
+                        {
                             self.accept(changed, tail);
                             self.commit(txn, choice);
                             return Ok(Better::Fits);
@@ -349,7 +351,8 @@ impl<'c, 'h> Repair<'c, 'h> {
             true => Choice { transaction, ran, sights: step.sights.clone() },
             false => {
                 self.machine.drop(transaction);
-                let Some(choice) = self.first_way(step.txn, (Effort::Little, AGAIN), &mut Ran::default())? else {
+                let Some(choice) = self.first_way(step.txn, (Effort::Little, AGAIN), &mut Ran::default())?
+                else {
                     return Ok(None);
                 };
                 choice

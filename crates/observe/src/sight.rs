@@ -2,8 +2,9 @@
 //!
 //! # Algorithm
 //! A database that keeps its promise mostly does so in the order of real time, with each statement
-//! on a recent state. Such an execution is looked for first, within few steps. What does not fit
-//! then is mostly what is wrong: invariants are asked about that alone.
+//! on a recent state. Such an execution is looked for first, within few steps; at `read-committed`
+//! by `repair.rs`. What does not fit then is mostly what is wrong: invariants are asked about that
+//! alone.
 //!
 //! # Invariants
 //! - What is found follows rules at least as strict as those that are asked for; nothing is refuted

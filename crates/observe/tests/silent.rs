@@ -34,7 +34,14 @@ fn insert(log: &mut Log, session: u64, label: u64, commit: [i64; 2], row: [i64; 
 fn reader(log: &mut Log, copied: &[i64]) {
     let rows = (0..).zip(copied).map(|(k, v)| vec![Value::Int(k), Value::Int(*v)]).collect();
     let at = ROUNDS * 100;
-    txn(log, 3, 1_000, [at, at + 1, at + 2, at + 3], ("SELECT k, v FROM s ORDER BY k", &[]), &Seen::Rows(rows));
+    txn(
+        log,
+        3,
+        1_000,
+        [at, at + 1, at + 2, at + 3],
+        ("SELECT k, v FROM s ORDER BY k", &[]),
+        &Seen::Rows(rows),
+    );
 }
 
 /// In every round a row is copied while the commit of a higher one is in flight, and every third

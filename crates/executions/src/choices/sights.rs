@@ -183,8 +183,12 @@ impl Choices {
         let most = if self.recent { MAX_RECENT } else { MAX_COMBINATIONS };
         for row in again {
             let then = row.only_read.then_some(None);
-            let pins: Vec<Option<Pin>> = [Some(row.now)].into_iter().chain(row.gone.map(Some)).chain(then).collect();
-            sights = pins.iter().flat_map(|pin| sights.iter().map(move |sight| with_pins(sight, pin.clone()))).collect();
+            let pins: Vec<Option<Pin>> =
+                [Some(row.now)].into_iter().chain(row.gone.map(Some)).chain(then).collect();
+            sights = pins
+                .iter()
+                .flat_map(|pin| sights.iter().map(move |sight| with_pins(sight, pin.clone())))
+                .collect();
             if sights.len() > most {
                 self.cut = true;
                 return Ok(());
