@@ -13,6 +13,7 @@
 //! - Together with [`Choices::next`] returning `None` and [`Choices::cut`] being false, every
 //!   choice of the level was made, or one with the same writes.
 
+mod beside;
 mod nearest;
 mod sights;
 
@@ -69,6 +70,11 @@ pub struct Choices {
     /// By statement: the earliest and the latest state that it can have seen by its interval. These
     /// come first.
     spans: Vec<(u32, u32)>,
+    /// By statement: the commits that were in flight while it ran, by the states that they made. It
+    /// may have seen any of them. Only where that counts.
+    flying: Vec<Vec<u32>>,
+    /// Whether mixtures of versions that only the definition allows are left out.
+    whole: bool,
 }
 
 #[derive(Debug)]
@@ -131,6 +137,8 @@ impl Choices {
             one_each: false,
             mixes: false,
             spans: Vec::new(),
+            flying: Vec::new(),
+            whole: false,
         })
     }
 
@@ -189,6 +197,22 @@ impl Choices {
         if matches!(self.rules.family, Family::Committed(_)) {
             self.spans = self.ops.iter().map(|&op| placed.states_at(op)).collect();
         }
+        self
+    }
+
+    /// The same choices in time, and those where the commits that a statement ran beside came in
+    /// another order.
+    #[must_use]
+    pub fn in_any_order(mut self, placed: &Placed<'_, '_>) -> Self {
+        self.flying = self.ops.iter().map(|&op| placed.flying_at(op)).collect();
+        self.in_time(placed)
+    }
+
+    /// The same choices without mixtures of versions that only the definition allows; then
+    /// [`Choices::cut`] says so.
+    #[must_use]
+    pub fn whole(mut self) -> Self {
+        (self.cut, self.whole) = (true, true);
         self
     }
 
@@ -319,7 +343,7 @@ impl Choices {
                 break;
             }
         }
-        self.note(&ran);
+        self.touched.look_at(&ran);
         let written = |table: TableId, key: &[margay_sql::Value]| {
             ran.changes().any(|write| write.table == table && *write.key == *key)
         };
@@ -338,12 +362,6 @@ impl Choices {
     fn likely(&self, machine: &Machine<'_>) -> u32 {
         let span = self.spans.get(self.levels.len());
         span.map_or(self.here, |&(_, last)| last.max(machine.oldest()))
-    }
-
-    fn note(&mut self, ran: &Ran) {
-        self.touched.rows.extend(ran.rows.iter().cloned());
-        self.touched.predicates.extend(ran.predicates.iter().cloned());
-        self.touched.taken.extend(ran.taken.iter().copied());
     }
 
     /// The next combination of sights, statement by statement.
@@ -442,7 +460,7 @@ impl Choices {
         let mut tables = if step.result.is_err() { machine.all_tables() } else { Vec::new() };
         let mut looked = Ran::default();
         looked.add(step, &mut tables);
-        self.note(&looked);
+        self.touched.look_at(&looked);
     }
 }
 

@@ -19,6 +19,7 @@ use margay_verdict::{Budget, Outside};
 
 use super::fits::{Difference, difference, fits};
 use super::gaps::Gaps;
+use super::prints::RowId;
 use super::setup;
 
 /// Versions of a transaction that is not committed carry this bit in what reads report.
@@ -86,6 +87,13 @@ impl Ran {
                 None => self.writes.push(write.clone()),
             }
         }
+    }
+
+    /// Adds what was looked at, and not what was written.
+    pub fn look_at(&mut self, other: &Ran) {
+        self.rows.extend(other.rows.iter().cloned());
+        self.predicates.extend(other.predicates.iter().cloned());
+        self.taken.extend(other.taken.iter().copied());
     }
 
     /// The rows that are other than they were.
@@ -294,6 +302,12 @@ impl<'h> Machine<'h> {
         self.history.statement(op).map(|seen| difference(self.history, seen, outcome))
     }
 
+    /// How many rows are wrong about what a statement gave; without a number where it failed.
+    #[must_use]
+    pub fn wrong_rows(&self, op: OpId, step: &StatementStep) -> u64 {
+        self.difference(op, step).map_or(u64::MAX, |difference| difference.amount())
+    }
+
     /// Whether an error of the statement would have ended its transaction, or would show in what
     /// was observed.
     #[must_use]
@@ -314,6 +328,19 @@ impl<'h> Machine<'h> {
         for write in ran.writes.iter().filter(|write| write.replaced) {
             self.gaps.note(state, (write.table, write.key.clone()));
         }
+    }
+
+    /// Commits what a transaction wrote when it was executed here before.
+    pub fn commit_again(&mut self, ran: &Ran) {
+        let mut transaction = self.begin();
+        self.database.rewrite(&mut transaction, &ran.writes);
+        self.commit(transaction, ran, false);
+    }
+
+    /// The rows that the transaction which made a state wrote.
+    #[must_use]
+    pub fn written_by(&self, state: u32) -> Vec<RowId> {
+        self.database.written_at(self.stamp(state))
     }
 
     /// Drops a transaction.

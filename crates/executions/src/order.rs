@@ -63,6 +63,9 @@ impl List {
 /// How many transactions that are ready are sorted at least: more than clients have open at a time.
 const MANY: usize = 64;
 
+/// How many commits of each session are looked at to find those that are in flight.
+const FLYING_EACH: usize = 16;
+
 /// Transactions in the order in which they are placed, and which come next.
 #[derive(Debug)]
 pub struct Placed<'c, 'h> {
@@ -396,6 +399,20 @@ impl<'h> Placed<'_, 'h> {
         };
         let later = self.order[low..].iter().position(|&txn| called(txn));
         (low as u32, later.map_or(here, |place| (low + place) as u32))
+    }
+
+    /// The commits that a statement ran beside, by the states that they made: those that may have
+    /// taken effect before it, and those after it. Earliest first.
+    #[must_use]
+    pub fn flying_at(&self, op: OpId) -> Vec<u32> {
+        let history = self.constraints.history;
+        let (Some(at), (_, last)) = (history.op(op).at, self.states_at(op)) else { return Vec::new() };
+        let skew = history.header().skew;
+        let over = |txn: TxnId| history.end(txn).is_some_and(|end| end.saturating_add(skew) < at.before);
+        let near = (1..=last).rev().take(FLYING_EACH * history.session_count().max(1));
+        let mut flying: Vec<u32> = near.filter(|state| !over(self.order[*state as usize - 1])).collect();
+        flying.reverse();
+        flying
     }
 
     /// How many transactions committed before the first whose commit was called after a snapshot

@@ -21,9 +21,10 @@
 //! that it looked at is written.
 //!
 //! First comes the most natural execution, in the order of real time (`sight.rs`): it explains most
-//! right logs. Where a short search finds nothing either, results are held against what rows can
-//! ever be, whatever the order ([`invariant`]): most wrong answers are refuted there, in one pass
-//! over the log.
+//! right logs. At `read-committed` it is repaired where a statement does not fit (`repair.rs`).
+//! Where a short search finds nothing either, results are held against what rows can ever be,
+//! whatever the order ([`invariant`]): most wrong answers are refuted there, in one pass over the
+//! log.
 //!
 //! Where neither time nor evidence gives the order, a SAT solver holds what is before what, and
 //! learns from every order that does not fit why it does not ([`learn`]); what was learned is the
@@ -58,6 +59,7 @@ pub mod learn;
 pub mod notes;
 mod options;
 mod parts;
+mod repair;
 pub mod search;
 mod sight;
 pub mod smt;

@@ -81,6 +81,8 @@ pub struct Options {
     /// Where a short search finds nothing, looks for a few rows whose statements nothing explains
     /// before the whole log is asked.
     pub parts: bool,
+    /// At `read-committed`, chooses again what earlier statements saw when a later one does not fit.
+    pub repair: bool,
     /// Answers only what it sees at first sight: the most natural execution, or a result that no
     /// row can ever give.
     pub quick: bool,
@@ -103,6 +105,7 @@ impl Options {
         clashes: 20_000,
         invariants: true,
         parts: true,
+        repair: true,
         quick: false,
         steps: 10_000_000,
     };
@@ -113,11 +116,12 @@ pub type Strategy = (&'static str, fn(Options) -> Options);
 
 /// The strategies that can be switched off, by name, and the options without each. None of them is
 /// needed to be right: without one, answers take longer, or stay open.
-pub const STRATEGIES: [Strategy; 9] = [
+pub const STRATEGIES: [Strategy; 10] = [
     ("invariants", |options| Options { invariants: false, ..options }),
     ("parts", |options| Options { parts: false, ..options }),
     ("lemmas", |options| Options { lemmas: 0, ..options }),
     ("formulas", |options| Options { clashes: 0, ..options }),
+    ("repair", |options| Options { repair: false, ..options }),
     ("blocking", |options| Options { learn: false, ..options }),
     ("window", |options| Options { window: None, ..options }),
     ("concrete-state", |options| Options { concrete: false, ..options }),

@@ -2,8 +2,9 @@
 //!
 //! # Algorithm
 //! A database that keeps its promise mostly does so in the order of real time, with each statement
-//! on a recent state. Such an execution is looked for first, within few steps. What does not fit
-//! then is mostly what is wrong: invariants are asked about that alone.
+//! on a recent state. Such an execution is looked for first, within few steps; at `read-committed`
+//! by `repair.rs`. What does not fit then is mostly what is wrong: invariants are asked about that
+//! alone.
 //!
 //! # Invariants
 //! - What is found follows rules at least as strict as those that are asked for; nothing is refuted
@@ -19,6 +20,7 @@ use margay_verdict::{Budget, Outside, Verdict};
 use crate::engine::{Asked, GLANCE, MAX_WHOLE_TXNS, Observe};
 use crate::invariant;
 use crate::options::Options;
+use crate::repair::{Repair, Repaired};
 use crate::search::{FEW_EACH, Found, Limits};
 
 impl Observe {
@@ -38,10 +40,24 @@ impl Observe {
         let constraints = Constraints::new(asked.history, rules);
         let timed = Asked { rules, constraints: &constraints, ..*asked };
         let wide = self.first_limits(asked.history);
+        let refuted =
+            |txn| invariant::refuted(asked.history, asked.constraints, Some(txn), budget).ok().flatten();
+        if rules.family == Family::Committed(Reading::Item) && self.options.repair {
+            let stuck = match Repair::new(&timed, &constraints, self.options, budget)?.run() {
+                Repaired::Execution(execution) => return Ok(Some(asked.holds(execution))),
+                Repaired::Stuck(txn) => Some(txn),
+                Repaired::Exhausted => return Ok(None),
+                Repaired::Nothing => None,
+            };
+            if let Some(verdict) = stuck.filter(|_| self.options.invariants).and_then(refuted) {
+                return Ok(Some(verdict));
+            }
+        }
         // Where each statement has a state of its own, commits come in the order of calls, and it
         // is these states that are looked for; or the first that fits is the right one, and it is
         // the order.
         let ways: &[(Limits, bool)] = match rules.family {
+            Family::Committed(Reading::Item) if self.options.repair => &[(wide, true)],
             Family::Committed(_) => &[(Limits { width: 1, patience: u32::MAX, ..wide }, false), (wide, true)],
             _ => &[(wide, false)],
         };
@@ -56,8 +72,6 @@ impl Observe {
                 _ => return Ok(None),
             }
         }
-        let refuted =
-            |txn| invariant::refuted(asked.history, asked.constraints, Some(txn), budget).ok().flatten();
         suspects.sort_unstable();
         suspects.dedup();
         suspects.retain(|_| self.options.invariants);

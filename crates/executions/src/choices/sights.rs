@@ -24,6 +24,9 @@ use crate::rules::Family;
 /// The most combinations of versions that are tried for one statement.
 const MAX_COMBINATIONS: usize = 20_000;
 
+/// The same, where only sights in time are tried.
+const MAX_RECENT: usize = 64;
+
 /// Stamps of a transaction's own writes are above this.
 const OWN: u64 = 1 << 63;
 
@@ -39,9 +42,10 @@ impl Choices {
         match self.rules.family {
             Family::Committed(_) if self.sees_one_state() => outcome.writes.iter().all(|write| {
                 let latest = machine.last_writer(write.table, &write.key, self.here);
-                let newest = |pin: &Pin| pin.at == self.here && !pin.missed && *pin.key == *write.key;
-                let pinned = sight.pins.iter().any(newest);
-                pinned || latest.is_none_or(|(state, _)| state <= sight.at)
+                let name = &machine.database().schema(write.table).name;
+                let pin = sight.pins.iter().find(|pin| *pin.key == *write.key && pin.table == *name);
+                let (at, missed) = pin.map_or((sight.at, false), |pin| (pin.at, pin.missed));
+                !missed && latest.is_none_or(|(state, _)| state <= at)
             }),
             Family::Repeatable => outcome.reads.rows.iter().filter(|read| read.present).all(|read| {
                 let latest =
@@ -65,7 +69,7 @@ impl Choices {
             Family::Committed(Reading::Statement) => self.statement_sights(machine, &mut found)?,
             Family::Committed(Reading::Item) => {
                 self.statement_sights(machine, &mut found)?;
-                if found.sights.is_empty() {
+                if found.sights.is_empty() && !self.whole {
                     self.mixes = true;
                     self.nearest(machine, &mut found)?;
                     self.mixes = false;
@@ -120,6 +124,9 @@ impl Choices {
         let oldest = if self.recent { self.low } else { machine.oldest() };
         if let Some(&(first, last)) = self.spans.get(self.levels.len()) {
             self.states(machine, (first.max(oldest), last.max(oldest)), found)?;
+            if !found.only {
+                self.beside(machine, found)?;
+            }
             if !found.sights.is_empty() {
                 return Ok(());
             }
@@ -142,7 +149,7 @@ impl Choices {
                 return Ok(());
             }
             if self.sees_one_state() && looks_again && at < self.here {
-                self.rechecked(machine, at, &seen, found)?;
+                self.rechecked(machine, &StatementSight::state(at), &seen, found)?;
             }
             next = machine.earlier(&seen, at)?.filter(|&earlier| earlier >= oldest);
         }
@@ -151,44 +158,66 @@ impl Choices {
 
     /// A locking statement looks again at the rows that it found: they are as of the state before
     /// its transaction's commit, or gone if they ended meanwhile. What it only reads on the way
-    /// need not be looked at again.
-    fn rechecked(
+    /// need not be looked at again, and in time it is not.
+    pub(super) fn rechecked(
         &mut self,
         machine: &mut Machine<'_>,
-        at: u32,
+        first: &StatementSight,
         seen: &Ran,
         found: &mut Found,
     ) -> Result<(), Outside> {
         // A row that goes on under another key is followed there, which is not known here.
         self.cut |= machine.moves_rows();
-        let mut sights = vec![StatementSight::state(at)];
-        let mut known: Vec<(TableId, &Key)> = Vec::new();
-        for read in seen.rows.iter().filter(|read| read.present) {
-            let newest = machine.last_writer(read.table, &read.key, self.here);
-            if newest.is_none_or(|(state, _)| state <= at) || known.contains(&(read.table, &read.key)) {
-                continue;
+        let again = self.looked_again(machine, first, seen);
+        if self.recent {
+            let locked = again.iter().filter(|row| !row.only_read).map(|row| row.now.clone());
+            let sight = with_pins(first, locked);
+            if sight != *first {
+                self.attempt(machine, &sight, found)?;
             }
-            known.push((read.table, &read.key));
-            let only_read =
-                !seen.writes.is_empty() && seen.writes.iter().all(|write| write.table != read.table);
-            let then = only_read.then_some(None);
-            let now = Some(machine.pin(read.table, &read.key, self.here));
-            let gone = machine.end_of(read.table, &read.key, at, self.here).map(Some);
-            let pins: Vec<Option<Pin>> = [now].into_iter().chain(gone).chain(then).collect();
-            let with = |sight: &StatementSight, pin: &Option<Pin>| StatementSight {
-                at,
-                pins: sight.pins.iter().chain(pin).cloned().collect(),
-            };
-            sights = pins.iter().flat_map(|pin| sights.iter().map(move |sight| with(sight, pin))).collect();
-            if sights.len() > MAX_COMBINATIONS {
+            if !found.sights.is_empty() {
+                return Ok(());
+            }
+        }
+        let mut sights = vec![first.clone()];
+        let most = if self.recent { MAX_RECENT } else { MAX_COMBINATIONS };
+        for row in again {
+            let then = row.only_read.then_some(None);
+            let pins: Vec<Option<Pin>> =
+                [Some(row.now)].into_iter().chain(row.gone.map(Some)).chain(then).collect();
+            sights = pins
+                .iter()
+                .flat_map(|pin| sights.iter().map(move |sight| with_pins(sight, pin.clone())))
+                .collect();
+            if sights.len() > most {
                 self.cut = true;
                 return Ok(());
             }
         }
-        for sight in sights.into_iter().filter(|sight| !sight.pins.is_empty()) {
+        for sight in sights.into_iter().filter(|sight| sight != first) {
             self.attempt(machine, &sight, found)?;
         }
         Ok(())
+    }
+
+    /// The rows that a statement found with a sight, and that are others now.
+    fn looked_again(&self, machine: &Machine<'_>, first: &StatementSight, seen: &Ran) -> Vec<LockedRow> {
+        let (mut rows, mut known): (Vec<LockedRow>, HashSet<(TableId, &Key)>) = Default::default();
+        for read in seen.rows.iter().filter(|read| read.present) {
+            let newest = machine.last_writer(read.table, &read.key, self.here);
+            let at = read.stamp.map_or(first.at, |stamp| machine.position_of(stamp));
+            if newest.is_none_or(|(state, _)| state <= at) || !known.insert((read.table, &read.key)) {
+                continue;
+            }
+            let only_read =
+                !seen.writes.is_empty() && seen.writes.iter().all(|write| write.table != read.table);
+            rows.push(LockedRow {
+                now: machine.pin(read.table, &read.key, self.here),
+                gone: machine.end_of(read.table, &read.key, at, self.here),
+                only_read,
+            });
+        }
+        rows
     }
 
     /// Every combination of the versions of the rows that matter.
@@ -267,13 +296,32 @@ impl Choices {
     }
 }
 
+/// A row that a locking statement found, and that is another one now.
+struct LockedRow {
+    now: Pin,
+    /// Where it ended, if it did.
+    gone: Option<Pin>,
+    /// Whether the statement does not write its table.
+    only_read: bool,
+}
+
+/// A sight with more pins; they count more than those that it has.
+fn with_pins(sight: &StatementSight, pins: impl IntoIterator<Item = Pin>) -> StatementSight {
+    let mut sight = sight.clone();
+    for pin in pins {
+        sight.pins.retain(|old| old.table != pin.table || old.key != pin.key);
+        sight.pins.push(pin);
+    }
+    sight
+}
+
 /// What came of a sight.
 #[derive(Default)]
 pub(super) struct Attempt {
     /// What the statement looked at.
     pub seen: Ran,
     /// Whether it looks again at rows that it waited for.
-    looks_again: bool,
+    pub looks_again: bool,
     /// What is wrong, if it did not fail.
     pub difference: Option<Difference>,
 }
@@ -285,7 +333,7 @@ pub(super) struct Found {
     pub sights: Vec<StatementSight>,
     writes: Vec<Vec<Write>>,
     /// One is found, and no other can make a difference.
-    only: bool,
+    pub only: bool,
     /// Whether one is enough.
     one_each: bool,
 }

@@ -224,6 +224,15 @@ impl Database {
         }
     }
 
+    /// Makes a transaction write what another execution of it wrote. Nothing is checked.
+    pub fn rewrite(&mut self, transaction: &mut Transaction, writes: &[Write]) {
+        for write in writes {
+            let table = &mut self.tables[write.table.0 as usize];
+            let row = table.write(&write.key, write.after.clone(), transaction.number);
+            transaction.writes.push((write.table, row));
+        }
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }

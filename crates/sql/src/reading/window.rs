@@ -13,7 +13,7 @@ use crate::error::SqlError;
 use crate::reading::database::{Database, Transaction};
 use crate::reading::outcome::PredicateRead;
 use crate::reading::plan::TableId;
-use crate::reading::store::{PENDING, Table, Version};
+use crate::reading::store::{Key, PENDING, Table, Version};
 use crate::value::Value;
 
 /// A committed version: its stamp, what it is, and what was there before.
@@ -71,6 +71,17 @@ impl Database {
         self.tables[table.0 as usize].changes(at).next().map(|(stamp, _, _)| stamp)
     }
 
+    /// The rows that the commit with this stamp wrote, as far as it is remembered.
+    pub fn written_at(&self, stamp: u64) -> Vec<(TableId, Key)> {
+        let written = |(id, table): (u32, &Table)| {
+            let journal = table.journal.iter().flatten().rev();
+            let here = journal.skip_while(|(at, _)| *at > stamp).take_while(|(at, _)| *at == stamp);
+            let keys = here.filter_map(|(_, row)| table.keys[*row as usize].clone());
+            keys.map(|key| (TableId(id), key)).collect::<Vec<_>>()
+        };
+        (0..).zip(&self.tables).flat_map(written).collect()
+    }
+
     /// The stamp of the last commit at or before `at`, and later than `after`, that changed what a
     /// predicate finds, as far as it is remembered.
     ///
@@ -97,7 +108,7 @@ impl Database {
     }
 
     /// The keys of all rows of a table that have a remembered version.
-    pub fn keys(&self, table: TableId) -> Vec<crate::reading::store::Key> {
+    pub fn keys(&self, table: TableId) -> Vec<Key> {
         self.tables[table.0 as usize].versions().map(|(key, _)| key.clone()).collect()
     }
 
