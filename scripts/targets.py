@@ -44,6 +44,7 @@ class Target:
     needs: object = lambda: None  # says what is missing
     without: tuple = ()  # workloads that it cannot run, for a reason that docs/EXEC.md tells
     weak: tuple = ()  # levels that may lose updates: appends of stores of keys are not run there
+    found: tuple = ()  # workloads that may find what docs/FINDINGS.md tells
     # A few transactions each: every statement goes through a pipe, or a process of Java.
     slow: bool = False
     serve: object = None  # like `start`, but one start serves many runs
@@ -299,7 +300,8 @@ def targets(fetched=ROOT / "target" / "servers"):
                weak=("READ COMMITTED",),
                needs=all_of(lacks_module("firebird.driver"), lacks_file(fetched / "firebird-4/.complete"))),
         Target("seekdb", seekdb, ["READ COMMITTED", "REPEATABLE READ"], needs=lacks_module("pylibseekdb")),
-        Target("duckdb-2", lambda: in_folder("duckdb_shared.py", "x.duckdb"), slow=True, needs=lacks_module("duckdb")),
+        Target("duckdb-2", lambda: in_folder("duckdb_shared.py", "x.duckdb"), slow=True,
+               found=("predicate", "mixed", "tpcc"), needs=lacks_module("duckdb")),
         Target("toy-go", go, sql=False, slow=True, needs=lacks_program("go")),
     ]
     return {target.name: target for target in known}
