@@ -16,6 +16,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DRIVERS = ROOT / "examples" / "drivers"
+SERVE = ROOT / "target/release/examples/serve"
 JARS = pathlib.Path("/usr/share/java")
 LIBRARIES = pathlib.Path("usr/lib/x86_64-linux-gnu")
 FIREBIRD = "/" / LIBRARIES / "firebird/3.0"
@@ -43,9 +44,14 @@ class Target:
     needs: object = lambda: None  # says what is missing
     without: tuple = ()  # workloads that it cannot run, for a reason that docs/EXEC.md tells
     weak: tuple = ()  # levels that may lose updates: appends of stores of keys are not run there
+    found: tuple = ()  # workloads that may find what docs/FINDINGS.md tells
     # A few transactions each: every statement goes through a pipe, or a process of Java.
     slow: bool = False
-    serve: object = None  # like `start`, if one start can serve many runs, and `--start` none
+    serve: object = None  # like `start`, but one start serves many runs
+
+    def for_many(self):
+        """Starts it for many runs, if that can be done and the program for it was built."""
+        return self.serve() if self.serve and SERVE.exists() else self.start()
 
     def runs(self, workload, level):
         """Whether the workload can be run at this level."""
@@ -241,8 +247,7 @@ def go():
 def serving(*kind):
     """A server that the example of crates/servers starts, for many runs."""
     pipe = subprocess.PIPE
-    command = [str(ROOT / "target/release/examples/serve"), *kind]
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
+    with subprocess.Popen([SERVE, *kind], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as child:
         try:
             url = child.stdout.readline().strip()
             if not url:
@@ -295,7 +300,8 @@ def targets(fetched=ROOT / "target" / "servers"):
                weak=("READ COMMITTED",),
                needs=all_of(lacks_module("firebird.driver"), lacks_file(fetched / "firebird-4/.complete"))),
         Target("seekdb", seekdb, ["READ COMMITTED", "REPEATABLE READ"], needs=lacks_module("pylibseekdb")),
-        Target("duckdb-2", lambda: in_folder("duckdb_shared.py", "x.duckdb"), slow=True, needs=lacks_module("duckdb")),
+        Target("duckdb-2", lambda: in_folder("duckdb_shared.py", "x.duckdb"), slow=True,
+               found=("predicate", "mixed", "tpcc"), needs=lacks_module("duckdb")),
         Target("toy-go", go, sql=False, slow=True, needs=lacks_program("go")),
     ]
     return {target.name: target for target in known}

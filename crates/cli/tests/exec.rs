@@ -368,6 +368,8 @@ fn what_breaks_the_protocol_is_an_error_and_no_verdict() {
         ("print('[1]', flush=True); continue", "no JSON object"),
         ("print('{\"value\": 7}', flush=True); continue", "where the `value` that was written"),
         ("print('{\"failed\": \"no such table\"}', flush=True); continue", "no such table"),
+        // One answer too many: from then on, each goes to the request after its own.
+        ("if '\"write\"' in line: print('{\"value\": \"7\"}', flush=True)", "out of step"),
     ];
     for (then, why) in cases {
         let refused =

@@ -192,7 +192,8 @@ fn clients_of_postgresql_in_rust() {
                 scope.spawn(move || (0..20).for_each(|_| counted(&mut database, &session, level)));
             }
         });
-        let report = margay::check(&recorder.history().expect("a history"), Level::SnapshotIsolation);
+        let history = recorder.history().expect("a history");
+        let report = margay::check(&history, Level::SnapshotIsolation);
         assert_eq!((report.is_violated(), report.holds()), (lost, !lost), "{level}: {report}");
     }
 }

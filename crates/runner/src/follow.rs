@@ -13,6 +13,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use margay_client::{Action, JsonSink, Recorded, Sink, Start};
@@ -42,6 +43,9 @@ pub trait Follows: Send {
 
     /// How far it has come.
     fn followed(&self) -> Followed;
+
+    /// What another thread calls to make it stop soon, whatever it is at.
+    fn interrupt(&self) -> Box<dyn Fn() + Send>;
 }
 
 /// How far a follower has come.
@@ -152,6 +156,19 @@ pub(crate) fn connect<'a>(
     Ok((feed, Follow { follower, lines, backlog, clock, worst: (Duration::ZERO, 0), lags: Lags::default() }))
 }
 
+/// Waits for the follower's thread as long as verification may go on, and then interrupts it.
+pub(crate) fn join(
+    thread: ScopedJoinHandle<'_, Followed>,
+    interrupt: impl Fn(),
+    patience: Patience<'_>,
+) -> std::thread::Result<Followed> {
+    while !thread.is_finished() && patience.lasts() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    interrupt();
+    thread.join()
+}
+
 impl Feed {
     /// The next operation of a client.
     pub fn op(&mut self, client: usize, op: Recorded<'_>) {
@@ -237,6 +254,7 @@ impl Follow<'_> {
 #[cfg(test)]
 mod tests {
     use std::sync::OnceLock;
+    use std::sync::atomic::AtomicBool;
 
     use margay_client::Setting;
 
@@ -271,6 +289,61 @@ mod tests {
         fn followed(&self) -> Followed {
             self.told.clone()
         }
+
+        fn interrupt(&self) -> Box<dyn Fn() + Send> {
+            Box::new(|| ())
+        }
+    }
+
+    /// Searches for ever, unless it is interrupted.
+    #[derive(Default)]
+    struct Stuck(Arc<AtomicBool>, Followed);
+
+    impl Follows for Stuck {
+        fn line(&mut self, _: &[u8]) {}
+
+        fn advance(&mut self, _: i64, _: bool) {}
+
+        fn finish(&mut self) {
+            while !self.0.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            self.stop("interrupted");
+        }
+
+        fn stop(&mut self, why: &str) {
+            self.1.stopped.get_or_insert(why.to_owned());
+        }
+
+        fn followed(&self) -> Followed {
+            self.1.clone()
+        }
+
+        fn interrupt(&self) -> Box<dyn Fn() + Send> {
+            let over = Arc::clone(&self.0);
+            Box::new(move || over.store(true, Ordering::Relaxed))
+        }
+    }
+
+    /// A run of SQLite by 24 clients never ended: the order of its last transactions is hard to
+    /// find, and nothing limited that search.
+    #[test]
+    fn a_follower_that_searches_for_too_long_is_interrupted() {
+        let setting = Setting { clients: 1, keys: 2, domain: 2, seed: 1 };
+        let start = setting.start("a database".to_owned(), "serializable".to_owned());
+        let stuck = Stuck::default();
+        let interrupt = stuck.interrupt();
+        let (mut feed, follow) = connect(Box::new(stuck), &start, 1, Instant::now()).expect("both ends");
+        feed.pass(i64::MAX);
+        drop(feed);
+        let (gone, monitor) = (OnceLock::new(), Monitor::default());
+        let patience = Patience { limit: Some(Duration::from_millis(50)), gone: &gone };
+        let told = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| follow.run(&monitor, patience));
+            gone.get_or_init(Instant::now);
+            join(thread, interrupt, patience).expect("no panic")
+        });
+        assert_eq!(told.stopped.as_deref(), Some("interrupted"));
     }
 
     fn connected() -> (Feed, Follow<'static>) {

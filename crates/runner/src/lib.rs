@@ -240,6 +240,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
     let Extras { output, mechanisms, follower, patience, .. } = extras;
     let (over, gone, itself) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
     let patience = Patience { limit: patience, gone: &gone };
+    let interrupt = follower.as_ref().map(|follower| follower.interrupt());
     let connected = follower.map(|follower| follow::connect(follower, start, tapes.len(), shared.clock));
     let (feed, follow) = connected.transpose()?.unzip();
     let collector =
@@ -265,7 +266,8 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         over.store(true, Ordering::Relaxed);
         collector.thread().unpark();
         let collected = collector.join();
-        Ok((collected, meanwhile, spans, harm.join(), follow.map(thread::ScopedJoinHandle::join)))
+        let followed = follow.zip(interrupt).map(|(thread, stop)| follow::join(thread, stop, patience));
+        Ok((collected, meanwhile, spans, harm.join(), followed))
     })?;
     let followed = followed.transpose().map_err(|_| "the follower panicked".to_owned())?;
     let Collected { history, verified, cpu } =

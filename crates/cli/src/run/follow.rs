@@ -43,6 +43,7 @@ pub fn level(claim: Asked, promised: Level, horizon: Option<Duration>) -> Option
 pub struct Live {
     level: Level,
     horizon: Option<Duration>,
+    budget: Budget,
     order: Order,
     follower: Option<Follower<'static>>,
     /// Why there is none, or none any more.
@@ -54,14 +55,19 @@ impl Live {
     /// At this level; the order is settled there.
     pub fn new(level: Level, horizon: Option<Duration>, order: Order) -> Self {
         let horizon = horizon.filter(|_| !level.real_time());
-        Self { level, horizon, order, follower: None, stopped: None, whole: false }
+        let budget = Budget::unlimited();
+        Self { level, horizon, budget, order, follower: None, stopped: None, whole: false }
     }
 
     fn with(&mut self, act: impl FnOnce(&mut Follower<'static>) -> Result<(), margay_stream::Trouble>) {
         let Some(follower) = self.follower.as_mut().filter(|_| self.stopped.is_none()) else { return };
         let done = act(follower);
         let stopped = follower.stopped().map(str::to_owned);
-        self.stopped = done.err().map(|trouble| trouble.to_string()).or(stopped);
+        let interrupted = || "the time was over before all was followed".to_owned();
+        self.stopped = match done.err().map(|trouble| trouble.to_string()).or(stopped) {
+            Some(_) if self.budget.poll().is_err() => Some(interrupted()),
+            why => why,
+        };
     }
 
     fn begin(&mut self, header: &[u8]) {
@@ -70,7 +76,7 @@ impl Live {
             order.settle(part);
             Ok(())
         });
-        let follower = Follower::new(Question::new(self.level), header, Budget::unlimited(), sink);
+        let follower = Follower::new(Question::new(self.level), header, self.budget.clone(), sink);
         let follower = match self.horizon {
             Some(horizon) => follower.and_then(|follower| follower.within(horizon)),
             None => follower,
@@ -83,6 +89,11 @@ impl Live {
 }
 
 impl Follows for Live {
+    fn interrupt(&self) -> Box<dyn Fn() + Send> {
+        let budget = self.budget.clone();
+        Box::new(move || budget.cancel())
+    }
+
     fn line(&mut self, line: &[u8]) {
         if self.follower.is_none() && self.stopped.is_none() {
             return self.begin(line);

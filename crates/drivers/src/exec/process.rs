@@ -14,6 +14,10 @@ use super::{Driver, PATIENCE};
 /// A longer line is no answer.
 const LINE: u64 = 64 << 20;
 
+/// Requests whose answers tell nothing, and what only others' answers tell.
+const SILENT: [&str; 4] = ["begin", "write", "commit", "rollback"];
+const ANSWERS: [&str; 4] = ["value", "pairs", "rows", "count"];
+
 /// How long a process may take to end by itself.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -59,6 +63,9 @@ impl Process {
         if let Some(why) = driver.broken() {
             return Err(Trouble::Failed(why));
         }
+        if let Ok(line) = self.answers.try_recv() {
+            return Err(surplus(driver, &line));
+        }
         let line = format!("{request}\n");
         // If nobody reads it, the process has ended, and so have its answers.
         let _ = self.requests.as_mut().map(|pipe| pipe.write_all(line.as_bytes()));
@@ -85,7 +92,9 @@ impl Process {
         let trouble = told("refused").map(Trouble::Refused);
         let trouble = trouble.or_else(|| told("lost").map(Trouble::Lost));
         trouble.or_else(|| told("failed").map(Trouble::Failed)).map_or(Ok(()), Err)?;
-        Ok(answer)
+        let silent = request["op"].as_str().is_some_and(|op| SILENT.contains(&op));
+        let tells = ANSWERS.iter().any(|field| answer.contains_key(*field));
+        if silent && tells { Err(surplus(driver, line)) } else { Ok(answer) }
     }
 
     /// How the process ended.
@@ -95,6 +104,14 @@ impl Process {
             Err(error) => format!("the driver has ended: {error}"),
         }
     }
+}
+
+/// An answer that belongs to another request. With those after it one behind, values would stand
+/// at the wrong reads, and databases be accused.
+fn surplus(driver: &Driver, line: &str) -> Trouble {
+    let line: String = line.trim_end().chars().take(200).collect();
+    let why = format!("the driver said `{line}` when nothing had asked for it: its answers are out of step");
+    Trouble::Failed(driver.break_with(why))
 }
 
 impl Drop for Process {
