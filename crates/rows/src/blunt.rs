@@ -22,13 +22,17 @@ pub(crate) enum Blunt {
     Reads { table: usize, condition: String, lock: Option<ReadLock> },
     /// It reads something.
     Queries,
+    /// It touches no table.
+    Nothing,
     /// It changes rows of this table that match; how, if that is known.
     Changes { table: usize, condition: String, set: Option<String> },
 }
 
-/// Conditions that are true of every row, and of none.
+/// Conditions that are true of every row, and of none: of a statement that touches no table, and of
+/// one that reads rows which nobody knows.
 const ALL: &str = "1 = 1";
 const NONE: &str = "1 = 0";
+const UNREAD: &str = "0 = 1";
 
 /// Assignments, or a condition, of which nothing is known: it may be true of any row, and none is
 /// locked for it.
@@ -62,7 +66,7 @@ pub(crate) fn blunt(text: &str, tables: &[Table], dialect: Dialect) -> Option<Bl
             let condition = if keyless { SOMETHING.to_owned() } else { condition };
             Some(Blunt::Changes { table, condition, set: None })
         }
-        parsed if is_nothing(parsed) && !tables.is_empty() => Some(Blunt::Queries),
+        parsed if is_nothing(parsed) && !tables.is_empty() => Some(Blunt::Nothing),
         _ => None,
     }
 }
@@ -144,6 +148,9 @@ fn condition(selection: Option<&ast::Expr>) -> Option<String> {
 }
 
 fn reads(query: &ast::Query, find: impl Fn(&str) -> Option<usize>) -> Blunt {
+    if !words(&query.to_string()).iter().any(|word| matches!(word.as_str(), "from" | "table")) {
+        return Blunt::Nothing;
+    }
     let SetExpr::Select(select) = query.body.as_ref() else { return Blunt::Queries };
     let ([from], None, None) = (select.from.as_slice(), &query.limit_clause, &query.with) else {
         return Blunt::Queries;
@@ -367,19 +374,20 @@ impl Run<'_> {
     /// What little is known of a statement.
     pub fn bluntly(&mut self, blunt: &Blunt, statement: &Statement) -> Became {
         match blunt {
-            Blunt::Queries => {
+            Blunt::Queries | Blunt::Nothing => {
+                let condition = if *blunt == Blunt::Nothing { NONE } else { UNREAD }.to_owned();
                 // It need not take a snapshot, as one that locks need not.
-                let (table, condition, lock) = (TableId::at(0), NONE.to_owned(), Some(ReadLock::Share));
+                let (table, lock) = (TableId::at(0), Some(ReadLock::Share));
                 Became::Scan { table, condition, rows: None, lock }
             }
             Blunt::Reads { table, condition, lock } => {
-                let filled = self.filled(condition, &statement.params);
-                let condition = filled.unwrap_or_else(|_| NONE.to_owned());
+                let filled = self.condition(*table, condition, &statement.params);
+                let condition = filled.unwrap_or_else(|_| UNREAD.to_owned());
                 Became::Scan { table: TableId::at(*table), condition, rows: None, lock: *lock }
             }
             Blunt::Changes { table, condition, set } => {
                 self.known.rows.retain(|(of, _), _| of != table);
-                let filled = self.filled(condition, &statement.params);
+                let filled = self.condition(*table, condition, &statement.params);
                 let condition = filled.unwrap_or_else(|_| SOMETHING.to_owned());
                 Became::Update { table: TableId::at(*table), condition, set: set.clone(), nothing: false }
             }

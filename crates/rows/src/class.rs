@@ -61,6 +61,21 @@ impl Class {
         }
     }
 
+    /// Whether conditions on such a column can be read off its values as they are recorded: equal
+    /// values are written alike, and literals as values are. `char(n)` ignores trailing spaces, an
+    /// enumeration has an order of its own, `'2026-1-2'` is a date like `'2026-01-02'`.
+    pub fn compares_plainly(self, condition: &str) -> bool {
+        let cast = || condition.contains("::") || condition.to_ascii_uppercase().contains("CAST");
+        match self {
+            Class::Int | Class::Text | Class::Padded | Class::Bool => true,
+            Class::Other => false,
+            Class::Uuid | Class::Date | Class::Timestamp | Class::Timestamptz => {
+                let mut literals = condition.split('\'').skip(1).step_by(2);
+                !cast() && literals.all(|literal| self.keeps(Value::Text(literal)))
+            }
+        }
+    }
+
     /// Whether a value of such a column is stored as it is given.
     pub fn keeps(self, value: Value<'_>) -> bool {
         match (self, value) {
@@ -164,6 +179,20 @@ mod tests {
         assert!(!Class::Uuid.keeps(Value::Text(&uuid.to_uppercase())));
         assert!(Class::Timestamptz.keeps(Value::Text("2026-11-16T14:53:23.000000Z")));
         assert!(!Class::Timestamptz.keeps(Value::Text("2026-11-16 14:53:23+00")));
+    }
+
+    #[test]
+    fn some_types_compare_in_their_own_way() {
+        assert!(Class::Text.compares_plainly("t = 'x'") && !Class::Other.compares_plainly("n > 1.5"));
+        assert!(
+            Class::Date.compares_plainly("d < '2026-01-02'") && Class::Date.compares_plainly("d IS NULL")
+        );
+        for odd in
+            ["d = '2026-1-2'", "d = 'today'", "d::text = '2026-01-02'", "cast(d AS text) = '2026-01-02'"]
+        {
+            assert!(!Class::Date.compares_plainly(odd), "{odd}");
+        }
+        assert!(!Class::Uuid.compares_plainly("u = '0B3AD0B0-7D0C-4B9E-8F57-0F1D8F2F3A4B'"));
     }
 
     #[test]

@@ -365,20 +365,21 @@ impl Copy<'_> {
         if let Some(statement) = self.history.statement(op.id) {
             return (Left::Nothing, Some(format!("`{}` is not understood", statement.text)));
         }
+        let scan = self.history.scan(op.id).map(|scan| (scan, self.history.predicate(scan.predicate)));
+        if let Some((_, predicate)) = scan.filter(|(scan, _)| !scan.observed) {
+            return match is_of_nothing(&predicate.text) {
+                true => (Left::Void, None),
+                false if self.plan.tables.contains(&predicate.table) => (Left::Nothing, None),
+                false => (Left::Nothing, Some("queries whose rows are not understood".to_owned())),
+            };
+        }
         let reads = matches!(op.kind, OpKind::Read | OpKind::Scan);
         if reads && self.plan.locking_reads && self.history.read_lock(op.id).is_some() {
             return (Left::Nothing, Some("locking reads, which see newer versions".to_owned()));
         }
-        if let Some(scan) = self.history.scan(op.id) {
-            let predicate = self.history.predicate(scan.predicate);
+        if let Some((_, predicate)) = scan {
             if self.plan.tables.contains(&predicate.table) {
                 return (Left::Nothing, None);
-            }
-            if is_of_nothing(&predicate.text) && !scan.observed {
-                return (Left::Void, None);
-            }
-            if !scan.observed {
-                return (Left::Nothing, Some("queries whose rows are not understood".to_owned()));
             }
             if names_left_out(self.history, self.plan, predicate.table, &predicate.text) {
                 let why = Some("scans by a column that is left out".to_owned());

@@ -7,6 +7,7 @@ use margay_history::{
 };
 use margay_sql::{Assignments, Dialect, Value as SqlValue};
 
+use crate::blunt::words;
 use crate::class::{Class, utc};
 use crate::fill::{fill, literal};
 use crate::shape::{Asked, Limit, Shape, Verb, key};
@@ -373,7 +374,11 @@ impl<'a> Run<'a> {
             return Ok(None);
         };
         let values = self.builder.values();
-        let Some(text) = fill(text, params, values) else { return Ok(None) };
+        let Some(text) = fill(text, params, values).filter(|text| self.compares_oddly(table, text).is_none())
+        else {
+            return Ok(None);
+        };
+        let values = self.builder.values();
         let row: HashMap<&str, SqlValue> = known
             .iter()
             .filter_map(|(name, &value)| Some((name.as_str(), as_sql(values.get(value))?)))
@@ -404,7 +409,7 @@ impl<'a> Run<'a> {
             return Ok(self.something(table));
         }
         self.known.rows.retain(|(of, _), _| *of != table);
-        let condition = self.filled(&asked.condition, &statement.params)?;
+        let condition = self.condition(table, &asked.condition, &statement.params)?;
         let set = set.map(|set| self.filled(set, &statement.params)).transpose()?;
         let table = TableId::at(table);
         // MySQL counts rows that it changed; others that it found.
@@ -418,6 +423,30 @@ impl<'a> Run<'a> {
 
     pub fn filled(&mut self, text: &str, params: &[ValueId]) -> OrReason<String> {
         fill(text, params, self.builder.values()).ok_or_else(|| "a parameter that is no literal".to_owned())
+    }
+
+    /// A condition with its parameters, unless it asks about a column whose values compare in a way
+    /// of their own.
+    pub fn condition(&mut self, table: usize, text: &str, params: &[ValueId]) -> OrReason<String> {
+        let filled = self.filled(text, params)?;
+        match self.compares_oddly(table, &filled) {
+            Some(column) => {
+                Err(format!("a condition on {column}, whose values compare in a way of their own"))
+            }
+            None => Ok(filled),
+        }
+    }
+
+    /// The column of such values that a text names, if it names one.
+    fn compares_oddly(&self, table: usize, text: &str) -> Option<&'a str> {
+        let (def, words) = (self.table(table), words(text));
+        let named = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+        let odd = |column: usize| !Class::column(def, column, self.dialect).compares_plainly(text);
+        let names = def.columns.iter().enumerate();
+        names
+            .map(|(at, (name, _))| (at, name))
+            .find(|(at, name)| odd(*at) && named(name))
+            .map(|(_, name)| &**name)
     }
 
     fn select(&mut self, table: usize, found: &Found<'_>, statement: &Statement) -> OrReason<Became> {
@@ -451,7 +480,7 @@ impl<'a> Run<'a> {
             };
             return Ok(Became::Read { accesses: vec![Access { object, value }], lock });
         }
-        let mut condition = self.filled(&asked.condition, &statement.params)?;
+        let mut condition = self.condition(table, &asked.condition, &statement.params)?;
         if let (Some(limit), Some(rows)) = (limit, &rows) {
             self.bound(table, &mut condition, limit, outputs, rows, &statement.params)?;
         }

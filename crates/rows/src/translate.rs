@@ -104,6 +104,9 @@ pub(crate) fn is_singlestore(dbms: &str) -> bool {
     dbms.starts_with("singlestore") || dbms.starts_with("memsql")
 }
 
+/// So many texts are remembered. Where values are part of texts, each text is new.
+const MAX_SHAPES: usize = 20_000;
+
 /// Translates statements one by one, as they come.
 #[derive(Debug)]
 pub struct Translator {
@@ -187,6 +190,9 @@ impl Translator {
         let text: &str = without_comments(text);
         if let Some(read) = self.shapes.get(text) {
             return read.clone();
+        }
+        if self.shapes.len() >= MAX_SHAPES {
+            self.shapes.clear();
         }
         if self.partly && !calls_what_is_known(text, &self.tables) {
             let why = "a call of a function that may do anything".to_owned();

@@ -44,6 +44,17 @@ fn session(no_eof: bool) -> Session {
     session
 }
 
+/// A client that wants encryption says goodbye to a server that has none. It was taken for a login
+/// that nobody understands, which may have written anything.
+#[test]
+fn a_goodbye_is_no_login() {
+    let mut session = Session::new();
+    session.received(&bytes(GREETING), 0);
+    session.sent(&packet(0, &[1]), 1);
+    session.received(&packet(1, b"\xff\x15\x04bad handshake"), 2);
+    assert_eq!((session.events().count(), session.is_blind()), (0, false));
+}
+
 fn login(no_eof: bool) -> Vec<u8> {
     let capabilities = 0x00bf_a28c_u32 | if no_eof { 1 << 24 } else { 0 };
     let mut body = capabilities.to_le_bytes().to_vec();

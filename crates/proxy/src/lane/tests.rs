@@ -1,5 +1,7 @@
 use margay_wire::{Prepared, Rows};
 
+use crate::transaction::MAX_OPS;
+
 use super::*;
 
 fn executed(text: &str, outcome: Outcome, before: i64, after: i64) -> Executed {

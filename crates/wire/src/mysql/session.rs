@@ -240,6 +240,11 @@ impl Session {
     }
 
     fn logs_in(&mut self, packet: Packet<'_>) {
+        // Some clients say goodbye where the server offers no encryption. No login is as short.
+        if packet.length < 4 {
+            self.phase = Phase::Over;
+            return;
+        }
         match login(packet.body) {
             Ok((capabilities, connected)) => {
                 self.capabilities &= capabilities;
