@@ -65,11 +65,14 @@ fn fetched(kind: &str) -> Vec<String> {
 /// decides.
 fn all_fetched_are_certified(kind: &str, workloads: &[&str], levels: &[&str]) {
     for binaries in fetched(kind) {
-        for (level, workload) in levels.iter().flat_map(|level| workloads.iter().map(move |name| (level, name))) {
+        for (level, workload) in
+            levels.iter().flat_map(|level| workloads.iter().map(move |name| (level, name)))
+        {
             let run = ["run", "--start", kind, "--binaries", &binaries, "--certificate-recovery"];
             let what = ["--level", level, "--workload", workload, "--transactions", "200"];
-            let told = margay(run.iter().chain(&what).chain(&["--engine", "certify", "--no-report", "--json"]))
-                .expect(0);
+            let told =
+                margay(run.iter().chain(&what).chain(&["--engine", "certify", "--no-report", "--json"]))
+                    .expect(0);
             assert!(!told.stderr.contains("the certificate is incomplete"), "{}", told.stderr);
             assert_eq!(told.json()["engine"], "certify", "{binaries} {level} {workload}");
         }
@@ -95,8 +98,10 @@ fn mysql_is_certified_by_gtids() {
     let levels = ["repeatable-read", "serializable"];
     all_fetched_are_certified("mysql", &["rw-register", "mixed"], &levels);
     for binaries in fetched("mysql") {
-        let run = ["run", "--start", "mysql", "--binaries", &binaries, "--certificate-recovery", "--keys", "3"];
-        let more = ["--transactions", "300", "--level", "read-committed", "--no-report", "--workload", "smallbank"];
+        let run =
+            ["run", "--start", "mysql", "--binaries", &binaries, "--certificate-recovery", "--keys", "3"];
+        let more =
+            ["--transactions", "300", "--level", "read-committed", "--no-report", "--workload", "smallbank"];
         let told = margay(run.iter().chain(&more)).expect(0);
         assert!(!told.stderr.contains("the certificate is incomplete"), "{}", told.stderr);
     }

@@ -11,11 +11,12 @@ use crate::known::{KnownGraph, Reach};
 /// When each point is best taken: by the clock; without sessions by what was read; else by how much
 /// comes before and after it, or by its relative place in its session.
 pub(crate) fn priorities(known: &KnownGraph<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
-    let timed = known.problem.history.is_timed();
-    if !timed && !(known.has_sessions() && known.problem.has_sessions()) {
-        return by_reads(known, nodes);
-    }
-    match if timed { None } else { reach.ranks() } {
+    let ranks = match known.problem.history.is_timed() {
+        true => None,
+        false if known.has_sessions() && known.problem.has_sessions() => reach.ranks(),
+        false => return by_reads(known, nodes),
+    };
+    match ranks {
         Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
         None => times(known, nodes),
     }
