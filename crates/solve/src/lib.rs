@@ -13,7 +13,8 @@
 //!    (`schedule::repair`). If values repeat, small sets of objects are tried to refute before
 //!    anything else (`footprints`, `cases`).
 //! 3. `known`: saturation to a fixpoint ([Cobra §3.3], [Vbox §4.3]); most violations show as a
-//!    cycle here.
+//!    cycle here. Where there are sessions and no time, the repairs are tried again after its first
+//!    round.
 //! 4. `prune`: fewer candidates for reads that may have seen several versions, by the same
 //!    reachability.
 //! 5. `search`: the schedule and a SAT solver (`bat` or `cadical`) with an acyclicity theory
@@ -96,7 +97,7 @@ use crate::points::Points;
 use crate::prepare::{Stop, prepare, uncertifiable};
 use crate::problem::{Draft, Problem};
 use crate::prune::prune;
-use crate::search::{Effort, Outcome, known_steps, search};
+use crate::search::{Effort, Outcome, known_steps, repaired, search};
 use crate::slice::{Slice, minimal};
 use crate::strategy::{Strategies, Strategy};
 use crate::trust::{BOLD, believed, certifiable};
@@ -152,7 +153,7 @@ fn check(history: &History, question: Question, strategies: Strategies, budget: 
         return Verdict::Holds(order);
     }
     let points = points::of(question.level);
-    let draft = match prepare(history, question, budget) {
+    let mut draft = match prepare(history, question, budget) {
         Ok(draft) => draft,
         Err(Stop::Violated(findings)) => return Verdict::Violated(findings),
         Err(Stop::Unknown(why)) => return Verdict::Unknown(why),
@@ -161,6 +162,7 @@ fn check(history: &History, question: Question, strategies: Strategies, budget: 
         Ok(problem) => problem.with_strategies(strategies),
         Err(limit) => return Verdict::Unknown(Why::Exhausted(limit, "before the search".to_string())),
     };
+    draft.release();
     if points.weak
         && problem.has_open_reads()
         && strategies.has(Strategy::SnapshotGuess)
@@ -271,7 +273,8 @@ fn guess(known: &KnownGraph<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Ex
 }
 
 fn decide(mut known: KnownGraph<'_>, effort: Effort, budget: &Budget) -> Result<Option<Outcome>, Exhausted> {
-    match known.saturate(budget)? {
+    match known.saturate_trying(&mut |known| repaired(known, budget), budget)? {
+        Saturated::Ordered(order) => Ok(Some(Outcome::Order(order))),
         Saturated::Acyclic(reach) => search(&known, &reach, effort, budget),
         Saturated::Cyclic(cycle) => {
             let mut prover = Prover::new(&known);

@@ -409,7 +409,8 @@ mod tests {
             let (choices, places) =
                 mend(&known, &graph, &choices, &places, &budget).expect("no limit").expect("an order");
             let (graph, reversed) = (Arc::new(graph), Arc::new(known.reversed()));
-            let mut schedule = Schedule::new(&known, &graph, &reversed, &reach, choices.clone());
+            let priority = crate::schedule::priorities(&known, &reach, graph.node_count());
+            let mut schedule = Schedule::new(&known, &graph, &reversed, priority, choices.clone());
             schedule.follow(choices, places);
             assert_eq!(schedule.run(&Budget::unlimited()), Ok(true), "{level}");
         }

@@ -142,6 +142,14 @@ pub(crate) struct Draft {
     pub bold: bool,
 }
 
+impl Draft {
+    /// Gives back the memory of what is in the [`Problem`].
+    pub fn release(&mut self) {
+        let Self { columns, dead, loose, bold, .. } = std::mem::take(self);
+        *self = Self { columns, dead, loose, bold, ..Self::default() };
+    }
+}
+
 /// One version of an item comes before another.
 pub(crate) struct Fact {
     pub item: Item,

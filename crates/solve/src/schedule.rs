@@ -15,8 +15,8 @@
 //! ready. Then every waiting point waits for another one, so there is a cycle of waits, and it is a
 //! lemma: its assumptions are the orders of versions that the schedule made (`a` was taken, `b` was
 //! not, so `a` is before `b`). Which ready point is taken first is decided by when its transaction
-//! ended, or by its relative place in its session: a guess that is right for nearly all
-//! transactions.
+//! ended, by its relative place in its session, or by what was read ([`places`]): a guess that is
+//! right for nearly all transactions.
 //!
 //! # Invariants
 //! `unread[v]` counts the reads of version `v` whose transactions have not begun; `current[x]` is
@@ -26,6 +26,7 @@
 //! Linear in points and edges, times log for the queue; undoing costs what is undone.
 
 mod ahead;
+mod places;
 mod priority;
 mod repair;
 mod waits;
@@ -40,8 +41,8 @@ use margay_order::Graph;
 use margay_verdict::{Budget, Exhausted};
 
 use self::ahead::Ahead;
-pub(crate) use self::priority::{linear, times};
-use crate::known::{KnownGraph, OptionalFact, Reach};
+pub(crate) use self::priority::{by_reads, linear, priorities, times};
+use crate::known::{KnownGraph, OptionalFact};
 use crate::lemma::CycleStep;
 use crate::points::Points;
 use crate::problem::{INITIAL, Item, Problem};
@@ -103,12 +104,13 @@ enum Wait {
 }
 
 impl<'k> Schedule<'k> {
-    /// A schedule of the known graph, which is given with what is turned around.
+    /// A schedule of the known graph, which is given with what is turned around; `priority` says when
+    /// each point is best taken.
     pub fn new(
         known: &'k KnownGraph<'k>,
         graph: &Arc<Graph>,
         reversed: &Arc<Graph>,
-        reach: &Reach,
+        priority: Vec<u64>,
         choices: Choices,
     ) -> Self {
         let problem = known.problem;
@@ -116,7 +118,7 @@ impl<'k> Schedule<'k> {
             known,
             problem,
             points: known.points,
-            priority: priority::priorities(known, reach, graph.node_count()),
+            priority,
             missing: Vec::new(),
             done: Vec::new(),
             place: vec![0; graph.node_count()],

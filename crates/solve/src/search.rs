@@ -38,7 +38,7 @@ use crate::lit::Sat;
 use crate::mend::mend;
 use crate::problem::INITIAL;
 use crate::refutation::needed;
-use crate::schedule::{Choices, Schedule, linear};
+use crate::schedule::{Choices, Schedule, by_reads, linear, priorities};
 use crate::strategy::Strategy;
 
 #[cfg(not(feature = "cadical"))]
@@ -90,7 +90,8 @@ pub(crate) fn search_with<S: Sat>(
     budget: &Budget,
 ) -> Result<Option<Outcome>, Exhausted> {
     let (graph, reversed) = (Arc::new(known.graph()), Arc::new(known.reversed()));
-    let mut schedule = Schedule::new(known, &graph, &reversed, reach, guesses(known));
+    let priority = priorities(known, reach, graph.node_count());
+    let mut schedule = Schedule::new(known, &graph, &reversed, priority, guesses(known));
     if schedule.run(budget)? {
         return Ok(Some(Outcome::Order(schedule.log)));
     }
@@ -103,6 +104,20 @@ pub(crate) fn search_with<S: Sat>(
     let solver = S::from(Acyclic::new(graph.clone(), reversed.clone(), &order));
     let mut search = Search::new(known, reach, solver, budget)?;
     search.run(&mut schedule, &graph, effort, budget)
+}
+
+/// An order by repairs of a schedule, where many sessions and no time tell of it, if there is one.
+pub(crate) fn repaired(known: &KnownGraph<'_>, budget: &Budget) -> Result<Option<Vec<u32>>, Exhausted> {
+    let problem = known.problem;
+    let tells = !problem.history.is_timed() && problem.has_sessions();
+    if !tells || !problem.strategies.has(Strategy::Repair) {
+        return Ok(None);
+    }
+    let (graph, reversed) = (Arc::new(known.graph()), Arc::new(known.reversed()));
+    let priority = by_reads(known, graph.node_count());
+    let Some(order) = linear(&graph, &priority) else { return Ok(None) };
+    let mut schedule = Schedule::new(known, &graph, &reversed, priority, guesses(known));
+    Ok(schedule.run_repaired(&order, budget)?.then_some(schedule.log))
 }
 
 /// What is tried first.

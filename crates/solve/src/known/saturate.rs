@@ -45,16 +45,26 @@ const LAST_ROUND_SHARE: usize = 16;
 pub(crate) enum Saturated {
     Acyclic(Reach),
     Cyclic(Vec<(u32, u32, u32)>),
+    /// An attempt found an order of all points.
+    Ordered(Vec<u32>),
 }
+
+/// A look for an order, once most is derived.
+pub(crate) type Attempt<'a> = &'a mut dyn FnMut(&KnownGraph<'_>) -> Result<Option<Vec<u32>>, Exhausted>;
 
 impl KnownGraph<'_> {
     /// Applies R1 and R2 until nothing changes or a cycle shows.
     pub fn saturate(&mut self, budget: &Budget) -> Result<Saturated, Exhausted> {
+        self.saturate_trying(&mut |_| Ok(None), budget)
+    }
+
+    /// The same, unless an attempt succeeds before it is done.
+    pub fn saturate_trying(&mut self, attempt: Attempt<'_>, budget: &Budget) -> Result<Saturated, Exhausted> {
         if self.problem.strategies.has(Strategy::Saturation)
             && self.problem.own_points.is_empty()
             && let Some(chains) = self.few_chains()
         {
-            return self.spread(chains, budget);
+            return self.spread(chains, attempt, budget);
         }
         self.rounds(budget)
     }

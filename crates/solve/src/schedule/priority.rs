@@ -5,16 +5,34 @@ use std::collections::BinaryHeap;
 
 use margay_order::Graph;
 
+use super::places::places;
 use crate::known::{KnownGraph, Reach};
 
-/// When each point is best taken: by the clock, else by how much comes before and after it, else by
-/// its relative place in its session.
-pub(super) fn priorities(known: &KnownGraph<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
-    let ranks = if known.problem.history.is_timed() { None } else { reach.ranks() };
+/// When each point is best taken: by the clock; without sessions by what was read; else by how much
+/// comes before and after it, or by its relative place in its session.
+pub(crate) fn priorities(known: &KnownGraph<'_>, reach: &Reach, nodes: usize) -> Vec<u64> {
+    let ranks = match known.problem.history.is_timed() {
+        true => None,
+        false if known.has_sessions() && known.problem.has_sessions() => reach.ranks(),
+        false => return by_reads(known, nodes),
+    };
     match ranks {
         Some(ranks) => ranks.into_iter().map(|rank| rank.cast_unsigned() ^ (1 << 63)).collect(),
         None => times(known, nodes),
     }
+}
+
+/// By where each transaction probably was ([`places`]).
+pub(crate) fn by_reads(known: &KnownGraph<'_>, nodes: usize) -> Vec<u64> {
+    let places = places(known);
+    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+    order.sort_by(|&a, &b| places[a as usize].total_cmp(&places[b as usize]));
+    let mut priority = vec![0; nodes];
+    for (place, &txn) in (0..).zip(&order) {
+        priority[known.points.begin(txn) as usize] = 2 * place;
+        priority[known.points.commit(txn) as usize] = 2 * place + 1;
+    }
+    priority
 }
 
 /// When each transaction began and ended, by the clock or relative to its session.

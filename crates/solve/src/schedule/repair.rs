@@ -22,8 +22,8 @@
 //!
 //! # Differs from the search
 //! The search ([`mod@crate::search`]) learns a clause from each cycle and asks a solver; that is
-//! complete, and slow where thousands of orders are open. This ends without an answer after
-//! [`PATIENCE`] times the points.
+//! complete, and slow where thousands of orders are open. This ends without an answer when it takes
+//! [`PATIENCE`] times the points that stay, which means that the guess is wrong too often.
 //!
 //! # Cost
 //! What is taken again, and looking for cycles, which costs no more than taking.
@@ -37,8 +37,11 @@ use super::{NONE, Schedule};
 use crate::lemma::{CycleStep, Steps};
 use crate::problem::INITIAL;
 
-/// How many points are taken at most, for each that there is.
+/// How many points are taken or looked at, at most, for each that stays taken.
 const PATIENCE: usize = 8;
+
+/// How many at first, for each that there is.
+const FIRST_PATIENCE: usize = 1;
 
 /// How often one order of two versions is turned around.
 const MAX_TURNS: u32 = 64;
@@ -68,7 +71,7 @@ impl Schedule<'_> {
         for (&to, edges) in &self.extra {
             edges.iter().for_each(|&(from, _)| lessons.waiting.entry(from).or_default().push(to));
         }
-        let (mut patience, mut period) = (PATIENCE * self.graph.node_count(), PERIOD);
+        let (mut spent, mut period) = (0, PERIOD);
         loop {
             let before = self.left;
             let stuck = self.run_for(period, budget)?;
@@ -85,9 +88,10 @@ impl Schedule<'_> {
             }
             // Looking must not cost more than taking.
             period = PERIOD.max(looked_at);
-            match patience.checked_sub(taken + looked_at) {
-                Some(left) => patience = left,
-                None => return Ok(false),
+            spent += taken + looked_at;
+            let nodes = self.graph.node_count();
+            if spent > FIRST_PATIENCE * nodes + PATIENCE * nodes.saturating_sub(self.left) {
+                return Ok(false);
             }
         }
     }
