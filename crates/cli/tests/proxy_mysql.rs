@@ -144,7 +144,7 @@ fn a_lost_update_is_the_applications_fault_and_its_repair_holds() {
 
 /// Where MariaDB shows a stock of 99, it is 10 again: a row of one value of two bytes, in text,
 /// whatever its packet's number is.
-fn ten_again(bytes: &mut Vec<u8>) {
+fn ten_again(bytes: &mut [u8]) {
     let shows = |row: &[u8]| matches!(row, [3, 0, 0, _, 2, b'9', b'9']);
     if let Some(at) = bytes.windows(7).position(shows) {
         bytes[at + 5..at + 7].copy_from_slice(b"10");
@@ -156,7 +156,7 @@ fn a_database_that_answers_with_old_values_is_accused() {
     let Some((_server, url)) = server(SHOP) else { return };
     for lies in [false, true] {
         run_all(&url, "UPDATE stock SET left_over = 10 WHERE id = 1");
-        let relay = Stale::before(&url, ten_again);
+        let relay = Stale::before(&url, |bytes| ten_again(bytes));
         let proxy = Waiting::start(&relay.url, &[]);
         let read = "SELECT left_over FROM stock WHERE id = 1";
         let mut client = connect(&proxy.url);
