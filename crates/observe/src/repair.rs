@@ -40,7 +40,7 @@ use crate::search::FEW_EACH;
 const WINDOW: usize = 1024;
 
 /// How many statements are executed for a repair.
-const REPAIR: u64 = 20_000;
+const REPAIR: u64 = 5_000;
 
 /// How many statements are executed for one transaction that is executed again, and to find in
 /// which other ways one can have run.
@@ -48,7 +48,7 @@ const AGAIN: u64 = 60;
 const OTHERS: u64 = 3_000;
 
 /// How many statements are executed to find a mixture of versions that fits.
-const MIXTURES: u64 = 5_000;
+const MIXTURES: u64 = 2_000;
 
 /// In how many other ways one can have run at most.
 const MANY_OTHERS: usize = 32;

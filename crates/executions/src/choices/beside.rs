@@ -8,8 +8,8 @@
 //! # Algorithm
 //! Of the commits that were in flight while the statement ran, only those count that wrote a table
 //! which the statement looks at. Where they are few, every set of them is tried; else what a
-//! snapshot at the statement's beginning lacks comes first: the latest ones, and one more. A set is seen as the state up to its first gap; rows
-//! that later commits of it wrote are pinned.
+//! snapshot at the statement's beginning lacks comes first: the latest ones, and one more. A set is
+//! seen as the state up to its first gap; rows that later commits of it wrote are pinned.
 //!
 //! # Cost
 //! [`MAX_SETS`] executions of the statement, and those that look again at rows.
