@@ -54,7 +54,7 @@ impl Looks {
             Looks::Every(lines) => number.is_multiple_of(lines).then_some(true),
             Looks::Coin(lines, sides) => number.is_multiple_of(lines).then(|| random.below(sides) == 0),
             Looks::Bursts(lines) => {
-                (number / lines % 2 == 0 && number.is_multiple_of(64)).then(|| random.below(4) == 0)
+                ((number / lines).is_multiple_of(2) && number.is_multiple_of(64)).then(|| random.below(4) == 0)
             }
         }
     }
