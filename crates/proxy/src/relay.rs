@@ -4,8 +4,8 @@
 //! - Bytes are passed on as they came. What is understood of them is read from a copy.
 //! - Times are taken before bytes are written to the server, and after they were read from it.
 //! - A connection's lock is held while bytes are decoded, never during input or output.
-//! - What a transaction did is in the collector's channel before [`Outstanding::since`](crate::transaction::Outstanding::since) forgets the
-//!   transaction.
+//! - What a transaction did is in the collector's channel before
+//!   [`Outstanding::since`](crate::transaction::Outstanding::since) forgets the transaction.
 //! - A statement waits for the collector in two cases, a few seconds at most: it is the first
 //!   behind a change of the schema, or it wants a database for itself ([`crate::recording`]).
 

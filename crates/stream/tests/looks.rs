@@ -53,9 +53,8 @@ impl Looks {
             Looks::Enough(lines) => number.is_multiple_of(lines).then_some(false),
             Looks::Every(lines) => number.is_multiple_of(lines).then_some(true),
             Looks::Coin(lines, sides) => number.is_multiple_of(lines).then(|| random.below(sides) == 0),
-            Looks::Bursts(lines) => {
-                ((number / lines).is_multiple_of(2) && number.is_multiple_of(64)).then(|| random.below(4) == 0)
-            }
+            Looks::Bursts(lines) => ((number / lines).is_multiple_of(2) && number.is_multiple_of(64))
+                .then(|| random.below(4) == 0),
         }
     }
 }
