@@ -25,7 +25,6 @@
 //! object, one commits before the other begins.
 
 mod rank;
-mod spoilers;
 
 use std::collections::VecDeque;
 
@@ -351,6 +350,11 @@ impl<'p> Search<'p> {
         all
     }
 
+    /// The object that one would overwrite though others have still to see what it holds.
+    pub(crate) fn spoils(&self, place: u32) -> Option<ObjectId> {
+        self.spoilers.iter().find(|spoiler| spoiler.0 == place).map(|spoiler| spoiler.1)
+    }
+
     /// Those that committed and may be under way.
     pub(crate) fn window(&self) -> &[u32] {
         &self.window
@@ -422,6 +426,32 @@ impl<'p> Search<'p> {
         let moves = self.ranked(&ready);
         self.spoilers.clear();
         self.unspoilt(moves, &ready)
+    }
+
+    /// Without the moves that overwrite what others have still to see.
+    fn unspoilt(&mut self, mut moves: Vec<Move>, ready: &[u32]) -> Vec<Move> {
+        let mut spoilers = std::mem::take(&mut self.spoilers);
+        moves.retain(|next| {
+            let spoilt = self.spoilt(*next, ready);
+            spoilers.extend(spoilt.map(|(object, sight)| (next.place, object, sight)));
+            spoilt.is_none()
+        });
+        spoilers.dedup();
+        self.spoilers = spoilers;
+        moves
+    }
+
+    fn spoilt(&self, next: Move, ready: &[u32]) -> Option<(ObjectId, Sight)> {
+        if next.kind == Kind::Begin {
+            return None;
+        }
+        let made = self.made(next.place);
+        let begins = |&other: &u32| {
+            other == next.place
+                || next.saves && !self.begun.contains_key(&other) && !self.candidate(other).collides(made)
+        };
+        let done: Vec<u32> = ready.iter().copied().filter(begins).collect();
+        self.foresight.spoilt(&self.world, made, &done)
     }
 
     /// Looks who may be under way.

@@ -170,7 +170,6 @@ impl<'p> Walk<'p> {
         touched.map(|(_, other)| other.txn).collect()
     }
 
-    /// Takes a step of the order; nothing if what it does cannot be told object by object.
     fn step(&mut self, (kind, txn): Step) -> Option<()> {
         if kind == Kind::Commit {
             let made = self.begun.remove(&txn).unwrap_or_default();
@@ -178,10 +177,8 @@ impl<'p> Walk<'p> {
             self.install(made);
             return Some(());
         }
-        let Some((strands, objects)) = self.touching(txn) else { return Some(()) };
-        if strands.sums {
-            return None;
-        }
+        let strands = self.touching(txn)?;
+        let Some((strands, objects)) = strands else { return Some(()) };
         let made = self.run(&strands, &objects)?;
         for absent in &mut self.absent {
             let Some(trace) = &mut absent.trace else { continue };
@@ -196,8 +193,9 @@ impl<'p> Walk<'p> {
         Some(())
     }
 
-    /// A transaction that touches some of the objects, and which.
-    fn touching(&self, txn: TxnId) -> Option<(Strands, Vec<ObjectId>)> {
+    /// What a transaction does to the objects; nothing if it touches none of them, none if that
+    /// cannot be told.
+    fn touching(&self, txn: TxnId) -> Option<Option<(Strands, Vec<ObjectId>)>> {
         let history = self.predicates.history();
         let watched = |object: &ObjectId| self.cells.contains_key(object);
         let concerns = |op: Op<'_>| {
@@ -205,11 +203,14 @@ impl<'p> Walk<'p> {
             searches || op.accesses.iter().any(|access| watched(&access.object))
         };
         if !history.ops(txn).any(concerns) {
-            return None;
+            return Some(None);
         }
         let strands = Strands::new(self.predicates, txn);
+        if strands.sums {
+            return None;
+        }
         let objects = strands.objects(self.predicates).into_iter().filter(watched).collect();
-        Some((strands, objects))
+        Some(Some((strands, objects)))
     }
 
     fn run(&self, strands: &Strands, objects: &[ObjectId]) -> Option<Made> {
