@@ -95,6 +95,10 @@ pub struct RunArgs {
     /// the installed programs
     #[arg(long, value_name = "FOLDER", requires = "start")]
     pub binaries: Option<PathBuf>,
+    /// Version of the server for --start, such as 18 or 10.11, of those that are installed or that
+    /// scripts/servers has put into target/servers
+    #[arg(long, value_name = "VERSION", requires = "start", conflicts_with = "binaries")]
+    pub version: Option<String>,
     /// The workload that clients run
     #[arg(long, value_name = "WORKLOAD", default_value = "mixed", value_parser = WORKLOAD, hide_possible_values = true)]
     pub workload: Workload,

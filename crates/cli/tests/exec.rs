@@ -366,7 +366,11 @@ fn what_breaks_the_protocol_is_an_error_and_no_verdict() {
     let cases = [
         ("print('what?', flush=True); continue", "no JSON object"),
         ("print('[1]', flush=True); continue", "no JSON object"),
-        ("print('{\"value\": 7}', flush=True); continue", "where the `value` that was written"),
+        // To a write it would be out of step, as below.
+        (
+            "if '\"read\"' in line: print('{\"value\": 7}', flush=True); continue",
+            "where the `value` that was written",
+        ),
         ("print('{\"failed\": \"no such table\"}', flush=True); continue", "no such table"),
         // One answer too many: from then on, each goes to the request after its own.
         ("if '\"write\"' in line: print('{\"value\": \"7\"}', flush=True)", "out of step"),

@@ -235,3 +235,25 @@ fn a_violation_is_reproduced_by_its_script() {
     // At a level that promises more, the same statements do no harm.
     run(&format!("{url} --level serializable --script {smaller}")).expect(0);
 }
+
+/// `--version` starts the server that says this version, and names what is there for another one.
+#[test]
+fn a_version_of_a_server_is_started() {
+    if started(Server::postgres()).is_none() {
+        return;
+    }
+    let short = "--workload increment --transactions 30 --json --start postgres";
+    let told = run(short).expect(0).json();
+    let version =
+        told["run"]["dbms"].as_str().and_then(|name| name.split(' ').next_back()).expect("a version");
+    let major = version.split('.').next().expect("its first number");
+    let same = run(&format!("{short} --version {major}")).expect(0).json();
+    assert_eq!(same["run"]["dbms"], told["run"]["dbms"]);
+    assert!(same["run"]["again"].as_str().is_some_and(|again| again.contains(&format!("--version {major}"))));
+    let error = run(&format!("{short} --version 6")).expect(2);
+    assert!(
+        error.stderr.contains("no postgres 6 is there") && error.stderr.contains(version),
+        "{}",
+        error.stderr
+    );
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use margay_client::{Harm, Setting};
 use margay_levels::Level;
-use margay_servers::Server;
+use margay_servers::{Server, folder_of_version};
 use margay_simdb::{Fault, Ppm, Protocol, SimConfig};
 
 use crate::alone::alone;
@@ -55,6 +55,8 @@ pub struct Wishes<'a> {
     pub statement_timeout: Option<Duration>,
     /// Where the programs of a server to start are, if not where they are installed.
     pub binaries: Option<&'a Path>,
+    /// The version of a server to start, if not the one that is installed.
+    pub version: Option<&'a str>,
     /// What the database promises, where only whoever runs it knows.
     pub promises: Option<Level>,
 }
@@ -76,6 +78,8 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
     if wishes.binaries.is_some() && !started {
         return Err("binaries are only for servers that --start starts".to_owned());
     }
+    let of_version = wishes.version.map(|version| programs(target, version)).transpose()?;
+    let binaries = of_version.as_deref().or(wishes.binaries);
     if !wishes.harms.is_empty() && !started {
         return Err("faults are only for servers that --start has started".to_owned());
     }
@@ -106,15 +110,25 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
         Target::Exec(command) => crate::exec::open(command, wishes.promises, limit)?,
         Target::StartPostgres => {
-            let server = Server::postgres_in(wishes.binaries)?;
+            let server = Server::postgres_in(binaries)?;
             Started::open(server, relayed, |url| PostgresDatabase::open(url, limit))?
         }
         Target::StartMariadb | Target::StartMysql => {
             let mysql = *target == Target::StartMysql;
             let server = if mysql { Server::mysql_in } else { Server::mariadb_in };
-            Started::open(server(wishes.binaries)?, relayed, |url| MysqlDatabase::open(url, limit))?
+            Started::open(server(binaries)?, relayed, |url| MysqlDatabase::open(url, limit))?
         }
     })
+}
+
+/// The folder with a version of the server that is to be started.
+fn programs(target: &Target, version: &str) -> Result<PathBuf, String> {
+    match target {
+        Target::StartPostgres => folder_of_version("postgres", version),
+        Target::StartMariadb => folder_of_version("mariadb", version),
+        Target::StartMysql => folder_of_version("mysql", version),
+        _ => Err("a version is only for servers that --start starts".to_owned()),
+    }
 }
 
 impl Default for Target {

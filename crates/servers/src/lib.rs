@@ -20,6 +20,7 @@
 mod certificates;
 mod home;
 mod processes;
+mod version;
 
 use std::collections::hash_map::RandomState;
 use std::fs;
@@ -34,6 +35,7 @@ use std::time::{Duration, Instant};
 
 pub use certificates::{Authority, Certificate};
 use home::{Home, random};
+pub use version::folder_of_version;
 
 /// Ports that no system gives to outgoing connections by itself: one of those might be open by the
 /// time that a server wants it.
@@ -448,14 +450,19 @@ impl Drop for Server {
 fn folder_of(first: &str, second: &str, usual: &[PathBuf], root: Option<&Path>) -> Result<PathBuf, String> {
     let has = |folder: &PathBuf| folder.join(first).is_file() && folder.join(second).is_file();
     if let Some(root) = root {
-        let places = ["", "bin", "sbin", "usr/bin", "usr/sbin"].map(|place| root.join(place));
-        let debian = debian_folders(&root.join("usr/lib/postgresql").display().to_string());
-        let found = places.into_iter().chain(debian).find(has);
-        return found.ok_or_else(|| format!("{first} is not installed in {}", root.display()));
+        return places(root)
+            .find(has)
+            .ok_or_else(|| format!("{first} is not installed in {}", root.display()));
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = usual.iter().cloned().chain(std::env::split_paths(&path));
     folders.into_iter().find(has).ok_or_else(|| format!("{first} is not installed"))
+}
+
+/// The folders in which a root may have programs.
+fn places(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let usual = ["", "bin", "sbin", "usr/bin", "usr/sbin"].map(|place| root.join(place));
+    usual.into_iter().chain(debian_folders(&root.join("usr/lib/postgresql").display().to_string()))
 }
 
 fn debian_folders(root: &str) -> Vec<PathBuf> {

@@ -243,6 +243,9 @@ pub fn again(args: &RunArgs, done: &Done) -> String {
     if let Some(folder) = &args.binaries {
         let _ = write!(command, " --binaries {}", folder.display());
     }
+    if let Some(version) = &args.version {
+        let _ = write!(command, " --version {version}");
+    }
     if let Some(level) = args.promises {
         let _ = write!(command, " --promises {level}");
     }

@@ -68,6 +68,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
             harms: &harms,
             statement_timeout: args.statement_timeout,
             binaries: args.binaries.as_deref(),
+            version: args.version.as_deref(),
             promises: args.promises,
         };
         let opened = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;

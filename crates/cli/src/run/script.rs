@@ -37,7 +37,8 @@ pub fn play(args: &RunArgs, path: &Path) -> Result<Done, Failure> {
     let (target, start) = (target(args), Instant::now());
     let _progress = Progress::show(&format!("playing {} on {target}", path.display()), !quiet);
     let failed = |error: String| Failure::new(format!("{target}: {error}"));
-    let wishes = Wishes { binaries: args.binaries.as_deref(), promises: args.promises, ..Wishes::default() };
+    let (binaries, version) = (args.binaries.as_deref(), args.version.as_deref());
+    let wishes = Wishes { binaries, version, promises: args.promises, ..Wishes::default() };
     let setting = Job::setting(&SCRIPT, 1, args.seed);
     let database = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
     let database = database.as_ref();
