@@ -12,7 +12,8 @@
 //!
 //! - A transaction that only reads and agrees now is taken at once, without an alternative: any
 //!   order that takes it later can take it now.
-//! - Writers are tried in the order of [`rank`].
+//! - Writers are tried in the order of [`rank`]; as long as the search does not come back, only the
+//!   first of them is looked for.
 //! - Transactions of unknown outcome come last, and only if they change something: first those that
 //!   may write what is in somebody's way, or that a dead end advised; all others when nothing else
 //!   is left to try.
@@ -91,7 +92,7 @@ pub(crate) enum Kind {
 }
 
 /// What may be done at a frontier.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Move {
     kind: Kind,
     place: u32,
@@ -110,12 +111,22 @@ pub(crate) struct SearchStep {
     closed: Vec<u32>,
 }
 
+/// Which moves of a frontier are known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// The most promising one.
+    First,
+    /// All, and of transactions of unknown outcome those that seem to help.
+    Ranked,
+    /// All.
+    Whole,
+}
+
 /// What is left to try at a frontier.
 struct Turn {
     moves: Vec<Move>,
     next: usize,
-    /// Whether all transactions of unknown outcome are among them.
-    is_whole: bool,
+    known: Known,
     /// How many steps lead here.
     steps: usize,
     /// The number of the frontier.
@@ -206,10 +217,10 @@ impl<'p> Search<'p> {
             }
             let mark = self.mark ^ self.world.mark;
             if visited.insert(mark) {
-                let moves = self.moves();
+                let (moves, known) = self.moves();
                 let is_end = moves.is_empty();
                 let awaited = self.awaited(&moves);
-                turns.push(Turn { moves, next: 0, is_whole: false, steps: self.steps.len(), mark });
+                turns.push(Turn { moves, next: 0, known, steps: self.steps.len(), mark });
                 if is_end {
                     self.note_dead_end(all - self.left);
                     let blocked = self.window.iter().copied().filter(|&place| self.is_blocked(place));
@@ -239,12 +250,15 @@ impl<'p> Search<'p> {
             while self.steps.len() > turn.steps {
                 self.undo();
             }
-            if turn.next == turn.moves.len() && !turn.is_whole {
-                turn.is_whole = true;
+            if turn.next == turn.moves.len() && turn.known != Known::Whole {
                 let tried = std::mem::take(&mut turn.moves);
-                let others = self.others(&tried);
-                turn.moves = tried;
+                let (others, known) = match turn.known {
+                    Known::First => (self.rest(&tried), Known::Ranked),
+                    _ => (self.others(&tried), Known::Whole),
+                };
+                (turn.moves, turn.known) = (tried, known);
                 turn.moves.extend(others);
+                continue;
             }
             if let Some(&next) = turn.moves.get(turn.next) {
                 turn.next += 1;
@@ -308,9 +322,9 @@ impl<'p> Search<'p> {
         while self.steps.len() > turn.steps {
             self.undo();
         }
-        let moves = self.moves();
+        let (moves, known) = self.moves();
         if let Some(turn) = turns.last_mut() {
-            (turn.moves, turn.next, turn.is_whole) = (moves, 0, false);
+            (turn.moves, turn.next, turn.known) = (moves, 0, known);
         }
     }
 
@@ -402,8 +416,22 @@ impl<'p> Search<'p> {
     }
 
     /// What may be done now, the most promising first; of transactions of unknown outcome only what
-    /// seems to help.
-    fn moves(&mut self) -> Vec<Move> {
+    /// seems to help. If one stands out, that one alone.
+    fn moves(&mut self) -> (Vec<Move>, Known) {
+        let ready = match self.ready() {
+            Ok(ready) => ready,
+            Err(reader) => {
+                return (vec![Move { kind: Kind::Whole, place: reader, saves: false }], Known::Ranked);
+            }
+        };
+        match self.harmless(&ready) {
+            Some(first) => (vec![first], Known::First),
+            None => (self.all_moves(&ready), Known::Ranked),
+        }
+    }
+
+    /// Who may take effect or begin now; or one that only reads, and so may be taken at once.
+    fn ready(&mut self) -> Result<Vec<u32>, u32> {
         self.look();
         let mut ready = Vec::new();
         for place in self.window.clone() {
@@ -412,16 +440,28 @@ impl<'p> Search<'p> {
             } else if self.may_begin(place) {
                 if !self.candidate(place).strands.writes && self.calendar.open_before(place).next().is_none()
                 {
-                    return vec![Move { kind: Kind::Whole, place, saves: false }];
+                    return Err(place);
                 }
                 ready.push(place);
             }
         }
         let helping = self.helping(&ready);
         ready.extend(helping.into_iter().filter(|&place| self.is_ready(place)));
-        let moves = self.ranked(&ready);
+        Ok(ready)
+    }
+
+    fn all_moves(&mut self, ready: &[u32]) -> Vec<Move> {
+        let moves = self.ranked(ready);
         self.spoilers.clear();
-        self.unspoilt(moves, &ready)
+        self.unspoilt(moves, ready)
+    }
+
+    /// The moves besides the first.
+    fn rest(&mut self, tried: &[Move]) -> Vec<Move> {
+        let Ok(ready) = self.ready() else { return Vec::new() };
+        let mut moves = self.all_moves(&ready);
+        moves.retain(|next| !tried.contains(next));
+        moves
     }
 
     /// Looks who may be under way.

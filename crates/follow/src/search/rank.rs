@@ -5,6 +5,10 @@
 //! after which the most others still agree, then by their end. With two points, a commit first lets
 //! others begin that would not agree afterwards; so it waits if one of them is advised to wait.
 //!
+//! The whole order costs the square of the ready transactions. Most often the first of them by its
+//! end need not wait, harms nobody and overwrites nothing that is still to be seen: then it is the
+//! most promising one, and the others need no rank before the search comes back.
+//!
 //! # Invariants
 //! Every move that may be made is among the moves: the rank changes what is tried first, never what
 //! is found.
@@ -20,15 +24,7 @@ impl Search<'_> {
         };
         let mut ranked: Vec<_> = ready.iter().map(rank).collect();
         ranked.sort_unstable();
-        let commits = ranked.iter().map(|&(.., place)| {
-            let kind = match self.begun.contains_key(&place) {
-                true => Kind::Commit,
-                false if self.instants => Kind::Begin,
-                false => Kind::Whole,
-            };
-            Move { kind, place, saves: self.split && kind != Kind::Begin }
-        });
-        let mut moves: Vec<Move> = commits.collect();
+        let mut moves: Vec<Move> = ranked.iter().map(|&(.., place)| self.next_of(place)).collect();
         if self.instants {
             let commits = moves.iter().filter(|m| m.kind == Kind::Commit);
             let bare: Vec<Move> = commits.map(|m| Move { saves: false, ..*m }).collect();
@@ -42,6 +38,36 @@ impl Search<'_> {
             moves.extend(bare);
         }
         moves
+    }
+
+    /// The most promising move, if the others need no look: it has the least rank that there is.
+    pub(super) fn harmless(&self, ready: &[u32]) -> Option<Move> {
+        let mut by_end: Vec<(i64, u32)> = ready
+            .iter()
+            .filter(|&&place| self.calendar.must(place))
+            .map(|&place| (self.calendar.end(place), place))
+            .collect();
+        by_end.sort_unstable();
+        let is_best = |place: u32| {
+            self.waits(place, ready) == 0
+                && (ready.len() == 1 || self.harm(place, ready) == 0)
+                && self.spoilt(self.next_of(place), ready).is_none()
+        };
+        by_end
+            .into_iter()
+            .map(|(_, place)| place)
+            .find(|&place| is_best(place))
+            .map(|place| self.next_of(place))
+    }
+
+    /// What a ready transaction does next.
+    fn next_of(&self, place: u32) -> Move {
+        let kind = match self.begun.contains_key(&place) {
+            true => Kind::Commit,
+            false if self.instants => Kind::Begin,
+            false => Kind::Whole,
+        };
+        Move { kind, place, saves: self.split && kind != Kind::Begin }
     }
 
     /// How many others are better taken before it, or before those that begin because it commits.

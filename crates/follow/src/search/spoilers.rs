@@ -19,7 +19,7 @@ impl Search<'_> {
         moves
     }
 
-    fn spoilt(&self, next: Move, ready: &[u32]) -> Option<(ObjectId, Sight)> {
+    pub(super) fn spoilt(&self, next: Move, ready: &[u32]) -> Option<(ObjectId, Sight)> {
         if next.kind == Kind::Begin {
             return None;
         }
