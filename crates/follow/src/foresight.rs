@@ -62,7 +62,7 @@ impl Foresight {
             // It may make anything.
             return Self { from: vec![0; calendar.txns.len() + 1], done, ..Self::default() };
         }
-        let mut foresight = Self { numbers: single(history, &calendar.txns), done, ..Self::default() };
+        let mut foresight = Self { numbers: single(history, calendar), done, ..Self::default() };
         foresight.open = vec![0; foresight.numbers.len()];
         foresight.from.push(0);
         for (place, &txn) in (0u32..).zip(&calendar.txns) {
@@ -175,18 +175,30 @@ impl Foresight {
     }
 }
 
-/// The values that have one origin, with numbers.
-fn single(history: &History, txns: &[TxnId]) -> HashMap<Piece, u32> {
-    let mut origins: HashMap<Piece, u32> = HashMap::new();
-    let mut add = |piece: Piece| *origins.entry(piece).or_default() += 1;
-    txns.iter().for_each(|&txn| each_piece(history, txn, true, &mut add));
-    history.initial_values().iter().for_each(|&(object, value)| {
-        in_value(history, Access { object, value }, &mut add);
-    });
+/// The values that somebody saw and that have one origin, with numbers.
+fn single(history: &History, calendar: &Calendar) -> HashMap<Piece, u32> {
     let computed = computed(history);
     let counts =
         |piece: &Piece| piece.2 != ValueId::NULL && piece.1.is_none_or(|name| !computed.contains(&name));
-    origins.retain(|piece, count| *count == 1 && counts(piece));
+    let mut origins: HashMap<Piece, u32> = HashMap::new();
+    let must = (0u32..).zip(&calendar.txns).filter(|&(place, _)| calendar.must(place));
+    for (_, &txn) in must {
+        each_piece(history, txn, false, |piece| {
+            if counts(&piece) {
+                origins.insert(piece, 0);
+            }
+        });
+    }
+    let mut add = |piece: Piece| {
+        if let Some(count) = origins.get_mut(&piece) {
+            *count += 1;
+        }
+    };
+    calendar.txns.iter().for_each(|&txn| each_piece(history, txn, true, &mut add));
+    history.initial_values().iter().for_each(|&(object, value)| {
+        in_value(history, Access { object, value }, &mut add);
+    });
+    origins.retain(|_, count| *count == 1);
     (0..).zip(origins.values_mut()).for_each(|(number, count)| *count = number);
     origins
 }
