@@ -49,7 +49,7 @@ impl Search<'_> {
         let history = self.world().history();
         let length = |step: u32| {
             let before = self.before(step, object);
-            before.and_then(|cell| cell.elements(history)).map_or(0, <[ValueId]>::len)
+            before.map_or(0, |cell| cell.elements(history).map_or(0, <[ValueId]>::len))
         };
         let writers = self.writers(object);
         let step = writers[writers.partition_point(|&step| length(step) <= at).checked_sub(1)?] as usize;

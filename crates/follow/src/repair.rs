@@ -24,6 +24,8 @@
 //! This is only advice: it changes what is tried first. Each piece of advice is followed a few
 //! times at most, so the search ends.
 
+use std::borrow::Cow;
+
 use margay_history::ObjectId;
 use margay_verdict::Cell;
 
@@ -81,7 +83,7 @@ impl Search<'_> {
                 return None;
             }
             late.push(writer);
-            if candidate.fits(self.world(), object, self.before(step, object)?) {
+            if candidate.fits(self.world(), object, self.before(step, object)?.as_ref()) {
                 let needed = self.steps()[step as usize..].iter().map(|step| step.place);
                 let needed = needed.filter(|&other| self.calendar().precedes(other, place));
                 let first: Vec<u32> = needed.chain([place]).collect();
@@ -138,7 +140,7 @@ impl Search<'_> {
         }
         for _ in 0..LEFT_OUT {
             let mut objects = candidate.objects().iter();
-            let against = objects.find(|&&o| !candidate.fits(self.world(), o, self.cell_before(step, o)));
+            let against = objects.find(|&&o| !candidate.fits(self.world(), o, &self.cell_before(step, o)));
             let Some(&object) = against else { return Some(step) };
             let writers = self.writers(object);
             let last = writers.partition_point(|&writer| (writer as usize) < step).checked_sub(1)?;
@@ -153,10 +155,11 @@ impl Search<'_> {
     }
 
     /// What an object held before a step.
-    fn cell_before(&self, step: usize, object: ObjectId) -> &Cell {
+    fn cell_before(&self, step: usize, object: ObjectId) -> Cow<'_, Cell> {
         let writers = self.writers(object);
         let next = writers.get(writers.partition_point(|&writer| (writer as usize) < step));
-        next.and_then(|&next| self.before(next, object)).unwrap_or_else(|| self.world().cell(object))
+        next.and_then(|&next| self.before(next, object))
+            .unwrap_or_else(|| Cow::Borrowed(self.world().cell(object)))
     }
 
     /// What an object holds now if a transaction had taken effect before a step, and those that
@@ -170,7 +173,7 @@ impl Search<'_> {
         let start = self.cell_before(step, object);
         let later = since.iter().map(|&writer| self.steps()[writer as usize].place);
         let places: Vec<u32> = std::iter::once(place).chain(later).collect();
-        self.outcome(&places, object, start)
+        self.outcome(&places, object, &start)
     }
 
     /// An order of the last writers of an object among which the transaction agrees with it: one of
@@ -189,7 +192,7 @@ impl Search<'_> {
                 ahead[..=to].rotate_right(1);
                 let moved = |order: &[u32], pairs: Vec<Advice>| {
                     // Before the one that was moved, its move would not matter.
-                    let at = self.room(place, object, order, start).filter(|&at| at > to)?;
+                    let at = self.room(place, object, order, &start).filter(|&at| at > to)?;
                     let late = order[at..].iter().map(|&writer| (place, writer));
                     Some((pairs.into_iter().chain(late).collect(), writers[from] as usize))
                 };
@@ -212,9 +215,8 @@ impl Search<'_> {
     }
 
     /// What an object held before a step that wrote it.
-    pub(crate) fn before(&self, step: u32, object: ObjectId) -> Option<&Cell> {
-        let replaced = &self.steps()[step as usize].replaced;
-        replaced.iter().find(|made| made.0 == object).map(|made| &made.1)
+    pub(crate) fn before(&self, step: u32, object: ObjectId) -> Option<Cow<'_, Cell>> {
+        self.steps()[step as usize].replaced.get(object)
     }
 
     fn may_follow(&self, places: &[u32]) -> bool {

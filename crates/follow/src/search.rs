@@ -41,7 +41,7 @@ use crate::foresight::{Foresight, Sight};
 use crate::points;
 use crate::repair::Advice;
 use crate::unknowns::Unknowns;
-use crate::world::{Made, World, cell_mark, mark};
+use crate::world::{Made, Replaced, World, cell_mark, mark};
 
 /// How many transactions that took effect stay prepared, in case the search goes back.
 const PREPARED: usize = 256;
@@ -106,9 +106,9 @@ pub(crate) struct SearchStep {
     /// By whom.
     pub place: u32,
     /// What was there before.
-    pub replaced: Made,
+    pub replaced: Replaced,
     /// Those of unknown outcome that can no longer take effect.
-    closed: Vec<u32>,
+    closed: Box<[u32]>,
 }
 
 /// Which moves of a frontier are known.
@@ -533,11 +533,11 @@ impl<'p> Search<'p> {
             Kind::Commit => self.begun.remove(&next.place).unwrap_or_default(),
             _ => self.candidate(next.place).made.clone(),
         };
-        let mut step =
-            SearchStep { kind: next.kind, place: next.place, replaced: Vec::new(), closed: Vec::new() };
+        let (kind, place, replaced) = (next.kind, next.place, Replaced::NONE);
+        let mut step = SearchStep { kind, place, replaced, closed: Box::default() };
         if next.kind != Kind::Commit {
             self.foresight.close(next.place);
-            step.closed = self.calendar.closed_by(next.place);
+            step.closed = self.calendar.closed_by(next.place).into();
             step.closed.iter().for_each(|&before| self.calendar.remove(before));
             let index = self.steps.len() as u32;
             self.closed.extend(step.closed.iter().map(|&before| (before, index)));
@@ -549,9 +549,9 @@ impl<'p> Search<'p> {
                 self.mark ^= self.begun_mark(next.place, &made);
                 made.iter().for_each(|(object, _)| _ = self.held.remove(object));
             }
-            step.replaced = self.world.install(made);
+            step.replaced = self.world.install(made).into();
             let index = self.steps.len() as u32;
-            step.replaced.iter().for_each(|(object, _)| self.writers[object.index()].push(index));
+            step.replaced.objects().for_each(|object| self.writers[object.index()].push(index));
             self.calendar.remove(next.place);
             self.left -= usize::from(self.calendar.must(next.place));
             self.mark ^= mark(&next.place);
@@ -616,14 +616,14 @@ impl<'p> Search<'p> {
             self.mark ^= mark(&step.place);
             self.left += usize::from(self.calendar.must(step.place));
             self.calendar.restore(step.place);
-            step.replaced.iter().for_each(|(object, _)| _ = self.writers[object.index()].pop());
-            let mut made = self.world.install(step.replaced);
+            step.replaced.objects().for_each(|object| _ = self.writers[object.index()].pop());
+            let mut made = self.world.install(step.replaced.into_made());
             if step.kind == Kind::Commit {
                 made.sort_unstable_by_key(|made| made.0);
                 self.hold(step.place, made);
             }
         }
-        for before in step.closed.into_iter().rev() {
+        for &before in step.closed.iter().rev() {
             self.closed.remove(&before);
             self.calendar.restore(before);
         }

@@ -1,5 +1,6 @@
 //! The state of the database, a number that stands for it, and a log of what changed.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use margay_history::{History, ObjectId, Value, ValueId};
@@ -9,6 +10,61 @@ use margay_verdict::{Cell, Predicates};
 
 /// What transactions made of objects.
 pub(crate) type Made = Vec<(ObjectId, Cell)>;
+
+/// What was there before a step. Of a million steps most replace plain values, which take a
+/// quarter of the room.
+pub(crate) enum Replaced {
+    Values(Box<[(ObjectId, ValueId)]>),
+    Cells(Made),
+}
+
+impl Replaced {
+    /// Nothing.
+    pub const NONE: Replaced = Replaced::Cells(Vec::new());
+
+    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
+        let (values, cells) = match self {
+            Replaced::Values(values) => (&values[..], &[][..]),
+            Replaced::Cells(cells) => (&[][..], &cells[..]),
+        };
+        values.iter().map(|value| value.0).chain(cells.iter().map(|cell| cell.0))
+    }
+
+    /// What an object held.
+    pub fn get(&self, object: ObjectId) -> Option<Cow<'_, Cell>> {
+        match self {
+            Replaced::Values(values) => {
+                values.iter().find(|value| value.0 == object).map(|value| Cow::Owned(Cell::Value(value.1)))
+            }
+            Replaced::Cells(cells) => {
+                cells.iter().find(|cell| cell.0 == object).map(|cell| Cow::Borrowed(&cell.1))
+            }
+        }
+    }
+
+    /// To be put in place again.
+    pub fn into_made(self) -> Made {
+        match self {
+            Replaced::Values(values) => {
+                values.iter().map(|&(object, value)| (object, Cell::Value(value))).collect()
+            }
+            Replaced::Cells(cells) => cells,
+        }
+    }
+}
+
+impl From<Made> for Replaced {
+    fn from(cells: Made) -> Self {
+        let plain = |(object, cell): &(ObjectId, Cell)| match cell {
+            Cell::Value(value) => Some((*object, *value)),
+            _ => None,
+        };
+        match cells.iter().map(plain).collect() {
+            Some(values) => Replaced::Values(values),
+            None => Replaced::Cells(cells),
+        }
+    }
+}
 
 /// The state at the current point of the search.
 pub(crate) struct World<'p> {
