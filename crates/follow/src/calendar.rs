@@ -37,6 +37,8 @@ pub(crate) struct Calendar {
     /// with instants its begin until it has begun.
     opens: Vec<i64>,
     due: Vec<i64>,
+    /// When the client got its last answer.
+    answered: Vec<i64>,
     /// By place: where its points lie, if that counts.
     instants: Option<Vec<Instants>>,
     must: Vec<bool>,
@@ -99,6 +101,7 @@ impl Calendar {
         Self {
             early: early.iter().filter_map(placed).collect(),
             due: (0..txns.len()).map(due).collect(),
+            answered: txns.iter().map(|&txn| answered(history, txn)).collect(),
             opens: starts.clone(),
             starts,
             ends,
@@ -126,6 +129,11 @@ impl Calendar {
     /// The latest moment at which its next point may be.
     pub fn end(&self, place: u32) -> i64 {
         self.due[place as usize]
+    }
+
+    /// By when its next point probably was: nobody who never got an answer waited for long.
+    pub fn probably(&self, place: u32) -> i64 {
+        self.due[place as usize].min(self.answered[place as usize])
     }
 
     /// With instants: it has begun, and its commit is next; or not any more.
@@ -231,6 +239,12 @@ impl Calendar {
         self.next[prior as usize] = place;
         self.prior[next as usize] = place;
     }
+}
+
+/// When the client of a transaction got its last answer, or gave up.
+fn answered(history: &History, txn: TxnId) -> i64 {
+    let last = history.ops(txn).filter_map(|op| op.at).map(|at| at.after).max();
+    last.unwrap_or(i64::MAX)
 }
 
 /// A ring of the marked places and of one behind all, and one of the others and the next behind

@@ -2,7 +2,7 @@
 //!
 //! # Algorithm
 //! First those that no dead end advised to wait, then those that committed for certain, then those
-//! after which the most others still agree, then by their end. With two points, a commit first lets
+//! after which the most others still agree, then by when clients got their last answers. With two points, a commit first lets
 //! others begin that would not agree afterwards; so it waits if one of them is advised to wait.
 //!
 //! The whole order costs the square of the ready transactions. Most often the first of them by its
@@ -20,7 +20,7 @@ impl Search<'_> {
     pub(super) fn ranked(&self, ready: &[u32]) -> Vec<Move> {
         let rank = |&place: &u32| {
             let harm = if ready.len() > 1 { self.harm(place, ready) } else { 0 };
-            (self.waits(place, ready), !self.calendar.must(place), harm, self.calendar.end(place), place)
+            (self.waits(place, ready), !self.calendar.must(place), harm, self.calendar.probably(place), place)
         };
         let mut ranked: Vec<_> = ready.iter().map(rank).collect();
         ranked.sort_unstable();
