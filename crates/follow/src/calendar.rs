@@ -153,6 +153,11 @@ impl Calendar {
             || self.sessions[from] == self.sessions[to] && self.txns[from] < self.txns[to]
     }
 
+    /// Whether it takes effect before all others or never.
+    pub fn is_early(&self, place: u32) -> bool {
+        self.early.contains_key(&place)
+    }
+
     /// Whether it has taken effect, or no longer can.
     pub fn is_removed(&self, place: u32) -> bool {
         self.removed[place as usize]

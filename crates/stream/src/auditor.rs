@@ -356,6 +356,10 @@ impl Auditor {
                 self.settled.open.insert(Perhaps { changes, ..perhaps.clone() });
                 continue;
             }
+            if !self.settled.open.members(label(unnoticed.txn)).is_empty() {
+                // Nobody noticed it at an earlier place.
+                continue;
+            }
             let mut against: Vec<u64> = unnoticed.against.iter().map(|&txn| known(txn)).collect();
             let mut members = Vec::new();
             for (txn, after) in unnoticed.with.into_iter().chain([(unnoticed.txn, unnoticed.after)]) {
