@@ -42,18 +42,18 @@ impl Search<'_> {
 
     /// The most promising move, if the others need no look: it has the least rank that there is.
     pub(super) fn harmless(&self, ready: &[u32]) -> Option<Move> {
-        let mut by_end: Vec<(i64, u32)> = ready
+        let mut by_time: Vec<(i64, u32)> = ready
             .iter()
             .filter(|&&place| self.calendar.must(place))
-            .map(|&place| (self.calendar.end(place), place))
+            .map(|&place| (self.calendar.probably(place), place))
             .collect();
-        by_end.sort_unstable();
+        by_time.sort_unstable();
         let is_best = |place: u32| {
             self.waits(place, ready) == 0
                 && (ready.len() == 1 || self.harm(place, ready) == 0)
                 && self.spoilt(self.next_of(place), ready).is_none()
         };
-        by_end
+        by_time
             .into_iter()
             .map(|(_, place)| place)
             .find(|&place| is_best(place))
