@@ -18,7 +18,8 @@
 //! # Invariants
 //! If a transaction is put at the place that is answered, and those with which it is noted at
 //! theirs, every transaction of the order sees what it saw, and afterwards the objects hold what is
-//! answered. So it is for several together, if they are not against each other.
+//! answered. So it is for several together, if they are not against each other; of an object that
+//! one overwrites, what the other left is gone.
 //!
 //! # Limits
 //! Of the places of one transaction, the first that nobody noticed is answered: a client that got
@@ -47,6 +48,8 @@ pub struct Unnoticed {
     pub made: Vec<(ObjectId, Cell)>,
     /// Others of which not both did: it touches what they would have left.
     pub against: Vec<TxnId>,
+    /// Others that did before it, if they did: it overwrites what they would have left, unseen.
+    pub over: Vec<TxnId>,
     /// Others that did if it did, and after how many steps: it saw what they left.
     pub with: Vec<(TxnId, usize)>,
 }
@@ -66,11 +69,12 @@ pub fn unnoticed(history: &History, order: &Certificate, asked: &[TxnId], early:
     }
     walk.open(steps.len());
     let made = |asked: Absent| {
-        let unnoticed = |Trace { after, made, against, with, .. }| Unnoticed {
+        let unnoticed = |Trace { after, made, against, over, with, .. }| Unnoticed {
             txn: asked.txn,
             after,
             made,
             against,
+            over,
             with,
         };
         asked.trace.map(unnoticed)
@@ -110,6 +114,7 @@ struct Trace {
     after: usize,
     made: Made,
     against: Vec<TxnId>,
+    over: Vec<TxnId>,
     with: Vec<(TxnId, usize)>,
     /// What those that have begun will make of it.
     begun: Vec<(TxnId, ObjectId, Cell)>,
@@ -204,7 +209,7 @@ impl<'p> Walk<'p> {
         }
         with.sort_unstable();
         with.dedup();
-        let against = self.against(number, &with, &base, &left);
+        let (over, against) = self.against((number, place), &with, &base, &left);
         let begun = below.iter().flat_map(|(_, trace)| trace.begun.iter().cloned()).collect();
         let changed = |(object, cell): &(&ObjectId, &&Cell)| self.cells[*object] != ***cell;
         let made = left.iter().filter(changed).map(|(object, cell)| (*object, (*cell).clone()));
@@ -213,7 +218,7 @@ impl<'p> Walk<'p> {
         if made.is_empty() {
             return Stand::Nothing;
         }
-        Stand::Left(Trace { after: place, made, against, with, begun })
+        Stand::Left(Trace { after: place, made, against, over, with, begun })
     }
 
     /// The others that have to have taken effect before for one to agree with the state; nothing if
@@ -256,32 +261,51 @@ impl<'p> Walk<'p> {
         self.begun.values().flatten().any(|held| held.0 == object)
     }
 
-    /// The others that did not take effect if one did, together with those below it: what they
-    /// would have left is not what it found, or not what it leaves.
+    /// The others that took effect before one if they did, and those that did not if it did,
+    /// together with those below it: what they would have left is not what it found, or not what it
+    /// leaves.
     fn against(
         &self,
-        number: usize,
+        (number, place): (usize, usize),
         with: &[(TxnId, usize)],
         found: &HashMap<ObjectId, &Cell>,
         left: &HashMap<ObjectId, &Cell>,
-    ) -> Vec<TxnId> {
+    ) -> (Vec<TxnId>, Vec<TxnId>) {
         let is_with = |txn: TxnId| with.iter().any(|other| other.0 == txn);
-        let is_against = |other: &Absent| {
-            let Some(trace) = &other.trace else { return false };
-            let differs = |(object, cell): &(ObjectId, Cell)| {
+        let (mut over, mut all) = (Vec::new(), Vec::new());
+        let others = self.absent.iter().enumerate();
+        for (_, other) in others.filter(|(other, absent)| *other != number && !is_with(absent.txn)) {
+            let Some(trace) = &other.trace else { continue };
+            let differs = |(object, cell): &&(ObjectId, Cell)| {
                 [found, left].iter().any(|cells| cells.get(object).is_some_and(|known| *known != cell))
             };
-            trace.against.iter().any(|&txn| is_with(txn)) || trace.made.iter().any(differs)
-        };
-        let others = self.absent.iter().enumerate();
-        let others = others.filter(|(other, absent)| *other != number && !is_with(absent.txn));
-        let mut all: Vec<TxnId> =
-            others.filter(|(_, other)| is_against(other)).map(|(_, other)| other.txn).collect();
+            let is_against = trace.against.iter().any(|&txn| is_with(txn));
+            let differing: Vec<_> = trace.made.iter().filter(differs).collect();
+            let is_over =
+                || trace.after < place && differing.iter().all(|made| self.overwrites(number, made, left));
+            match (is_against, differing.is_empty()) {
+                (false, true) => {}
+                (false, false) if is_over() => over.push(other.txn),
+                _ => all.push(other.txn),
+            }
+        }
         let below = self.absent.iter().filter(|absent| is_with(absent.txn));
         all.extend(below.filter_map(|absent| absent.trace.as_ref()).flat_map(|trace| &trace.against));
         all.sort_unstable();
         all.dedup();
-        all
+        (over, all)
+    }
+
+    /// Whether one leaves the same of an object if another took effect before it, and changes it.
+    fn overwrites(
+        &self,
+        number: usize,
+        (object, cell): &(ObjectId, Cell),
+        left: &HashMap<ObjectId, &Cell>,
+    ) -> bool {
+        let Some(&leaves) = left.get(object) else { return false };
+        let made = self.absent[number].strands.run(self.predicates, *object, cell);
+        matches!(made, Ok(Some(made)) if made == *leaves) && *leaves != self.cells[object]
     }
 
     /// Objects changed, or what some would have left of them: others may agree now.

@@ -53,7 +53,8 @@ impl Case {
     }
 
     /// What the objects hold that differ from the state of the order, and what is expected.
-    fn expect(&self, bare: &[Cell], found: &[&Unnoticed]) {
+    fn expect(&self, bare: &[Cell], mut found: Vec<&Unnoticed>) {
+        found.sort_by_key(|unnoticed| unnoticed.after);
         let late = found.iter().flat_map(|unnoticed| placed(unnoticed)).collect();
         let mut expected = bare.to_vec();
         for (object, cell) in found.iter().flat_map(|unnoticed| &unnoticed.made) {
@@ -128,12 +129,12 @@ fn check(case: &Case) -> (usize, usize, usize) {
     let found = unnoticed(history, &case.order, &asked, &[]);
     let mut pairs = 0;
     for (number, one) in found.iter().enumerate() {
-        case.expect(&bare, &[one]);
+        case.expect(&bare, vec![one]);
         for other in &found[number + 1..] {
             let is_below = |one: &Unnoticed, other: &Unnoticed| other.with.iter().any(|at| at.0 == one.txn);
             if may_be_together(history, one, other) && !is_below(one, other) && !is_below(other, one) {
                 pairs += 1;
-                case.expect(&bare, &[one, other]);
+                case.expect(&bare, vec![one, other]);
             }
         }
     }

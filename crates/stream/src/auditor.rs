@@ -374,7 +374,8 @@ impl Auditor {
             }
             members.sort_unstable();
             members.dedup();
-            let perhaps = Perhaps { members, changes, against };
+            let over = unnoticed.over.iter().map(|&txn| known(txn)).collect();
+            let perhaps = Perhaps { members, changes, against, over };
             if perhaps.is_possible() {
                 self.settled.open.insert(perhaps);
             }

@@ -66,6 +66,8 @@ pub struct Perhaps {
     pub changes: Vec<Change>,
     /// Others of which not both did.
     pub against: Vec<u64>,
+    /// Others whose changes these overwrite, if both did.
+    pub over: Vec<u64>,
 }
 
 impl Perhaps {
@@ -121,10 +123,11 @@ impl Open {
         self.by_object.get(object).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether one cannot take effect after another: not both did, or the other stands for it, too.
+    /// Whether one cannot take effect after another: not both did, or the other stands for it, too,
+    /// or overwrites it.
     pub fn is_closed(&self, one: u64, by: u64) -> bool {
         let (Some(one), Some(by)) = (self.by_label.get(&one), self.by_label.get(&by)) else { return false };
-        by.has(one.label()) || !one.has(by.label()) && one.is_against(by)
+        by.has(one.label()) || by.over.contains(&one.label()) || !one.has(by.label()) && one.is_against(by)
     }
 
     /// Those that took effect if one did, and itself.
@@ -189,6 +192,14 @@ impl Open {
         out.into_iter().for_each(|label| _ = self.remove(label));
         for other in self.by_label.values_mut().filter(|other| other.members.len() > 1) {
             other.members.retain(|member| !these.has(member.label));
+        }
+        for below in &these.over {
+            let Some(mut other) = self.remove(*below) else { continue };
+            let is_over = |change: &Change| these.changes.iter().any(|new| new.key() == change.key());
+            other.changes.retain(|change| !is_over(change));
+            if !other.changes.is_empty() {
+                self.insert(other);
+            }
         }
     }
 
