@@ -37,6 +37,8 @@ pub(crate) struct Calendar {
     /// with instants its begin until it has begun.
     opens: Vec<i64>,
     due: Vec<i64>,
+    /// When the client got its last answer.
+    answered: Vec<i64>,
     /// By place: where its points lie, if that counts.
     instants: Option<Vec<Instants>>,
     must: Vec<bool>,
@@ -99,6 +101,7 @@ impl Calendar {
         Self {
             early: early.iter().filter_map(placed).collect(),
             due: (0..txns.len()).map(due).collect(),
+            answered: txns.iter().map(|&txn| answered(history, txn)).collect(),
             opens: starts.clone(),
             starts,
             ends,
@@ -128,6 +131,11 @@ impl Calendar {
         self.due[place as usize]
     }
 
+    /// By when its next point probably was: nobody who never got an answer waited for long.
+    pub fn probably(&self, place: u32) -> i64 {
+        self.due[place as usize].min(self.answered[place as usize])
+    }
+
     /// With instants: it has begun, and its commit is next; or not any more.
     pub fn set_begun(&mut self, place: u32, begun: bool) {
         let at = place as usize;
@@ -143,6 +151,11 @@ impl Calendar {
         let (from, to) = (a as usize, b as usize);
         self.ends[from] < self.starts[to]
             || self.sessions[from] == self.sessions[to] && self.txns[from] < self.txns[to]
+    }
+
+    /// Whether it takes effect before all others or never.
+    pub fn is_early(&self, place: u32) -> bool {
+        self.early.contains_key(&place)
     }
 
     /// Whether it has taken effect, or no longer can.
@@ -231,6 +244,12 @@ impl Calendar {
         self.next[prior as usize] = place;
         self.prior[next as usize] = place;
     }
+}
+
+/// When the client of a transaction got its last answer, or gave up.
+fn answered(history: &History, txn: TxnId) -> i64 {
+    let last = history.ops(txn).filter_map(|op| op.at).map(|at| at.after).max();
+    last.unwrap_or(i64::MAX)
 }
 
 /// A ring of the marked places and of one behind all, and one of the others and the next behind

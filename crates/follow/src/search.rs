@@ -28,6 +28,7 @@
 mod rank;
 mod spoilers;
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use hashbrown::{HashMap, HashSet};
@@ -352,15 +353,16 @@ impl<'p> Search<'p> {
         &self.writers[object.index()]
     }
 
-    /// Those of unknown outcome that did not take effect and may write an object, the latest first,
-    /// and the steps before which they would have to.
+    /// Those of unknown outcome that did not take effect and may write an object, and the steps
+    /// before which they would have to: early ones first, because they were possible for longer;
+    /// then the latest.
     pub(crate) fn left_out(&self, object: ObjectId) -> Vec<(u32, usize)> {
         let open = |place: u32| self.calendar.may_occur(place, self.earliest).then_some(self.steps.len());
         let until = |place: u32| self.closed.get(&place).map(|&step| step as usize).or_else(|| open(place));
         let now = self.calendar.first_after(self.earliest);
         let writers = self.unknowns.lately_writing(self.world.history(), object, now);
         let mut all: Vec<(u32, usize)> = writers.filter_map(|place| Some((place, until(place)?))).collect();
-        all.sort_unstable_by(|a, b| b.cmp(a));
+        all.sort_unstable_by_key(|&left_out| (!self.calendar.is_early(left_out.0), Reverse(left_out)));
         all.dedup();
         all
     }

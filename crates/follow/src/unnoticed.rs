@@ -12,14 +12,19 @@
 //! transaction that comes after the place runs on it, too. If it does not run, it has noticed that
 //! nothing is there. What it overwrites no longer matters.
 //!
+//! One of them may have seen what another would have left. It agrees with the state if that one
+//! took effect, and then it is noted together with it.
+//!
 //! # Invariants
-//! If a transaction is put at the place that is answered, every transaction of the order sees what
-//! it saw, and afterwards the objects hold what is answered. So it is for several together, if none
-//! touches what another would have left.
+//! If a transaction is put at the place that is answered, and those with which it is noted at
+//! theirs, every transaction of the order sees what it saw, and afterwards the objects hold what is
+//! answered. So it is for several together, if they are not against each other; of an object that
+//! one overwrites, what the other left is gone.
 //!
 //! # Limits
-//! Of the places of one transaction, the last is answered. Where objects were overwritten in
-//! between, others may leave another state. With two points, it begins directly before it commits.
+//! Of the places of one transaction, the first that nobody noticed is answered: a client that got
+//! no answer is rarely still at work when others go on. Where objects were overwritten in between,
+//! others may leave another state. With two points, it begins directly before it commits.
 //!
 //! # Cost
 //! A look at each operation of the order; transactions that touch the objects are run again.
@@ -43,6 +48,10 @@ pub struct Unnoticed {
     pub made: Vec<(ObjectId, Cell)>,
     /// Others of which not both did: it touches what they would have left.
     pub against: Vec<TxnId>,
+    /// Others that did before it, if they did: it overwrites what they would have left, unseen.
+    pub over: Vec<TxnId>,
+    /// Others that did if it did, and after how many steps: it saw what they left.
+    pub with: Vec<(TxnId, usize)>,
 }
 
 /// Those of some transactions of unknown outcome that may have taken effect in an order that was
@@ -60,8 +69,14 @@ pub fn unnoticed(history: &History, order: &Certificate, asked: &[TxnId], early:
     }
     walk.open(steps.len());
     let made = |asked: Absent| {
-        let unnoticed =
-            |Trace { after, made, against, .. }| Unnoticed { txn: asked.txn, after, made, against };
+        let unnoticed = |Trace { after, made, against, over, with, .. }| Unnoticed {
+            txn: asked.txn,
+            after,
+            made,
+            against,
+            over,
+            with,
+        };
         asked.trace.map(unnoticed)
     };
     walk.absent.into_iter().filter_map(made).collect()
@@ -99,8 +114,19 @@ struct Trace {
     after: usize,
     made: Made,
     against: Vec<TxnId>,
+    over: Vec<TxnId>,
+    with: Vec<(TxnId, usize)>,
     /// What those that have begun will make of it.
     begun: Vec<(TxnId, ObjectId, Cell)>,
+}
+
+/// What one would leave at a place.
+enum Stand {
+    Left(Trace),
+    /// It cannot be told yet.
+    Held,
+    /// It does not agree with the state, or leaves it as it is.
+    Nothing,
 }
 
 struct Walk<'p> {
@@ -140,21 +166,94 @@ impl<'p> Walk<'p> {
     /// Looks who may stand before the step at a place.
     fn open(&mut self, place: usize) {
         for number in 0..self.absent.len() {
-            let absent = &self.absent[number];
-            if !absent.changed || place < absent.from || place > absent.until {
+            let absent = &mut self.absent[number];
+            if absent.trace.is_some() || !absent.changed || place < absent.from || place > absent.until {
                 continue;
             }
-            let made = made(self.predicates, absent, &self.cells);
-            // It would overwrite what another began to write: look again later.
-            let is_held = made.iter().flatten().any(|made| self.is_held(made.0));
-            self.absent[number].changed = is_held;
-            let Some(mut made) = made.filter(|_| !is_held) else { continue };
-            made.retain(|(object, cell)| self.cells[object] != *cell);
-            if !made.is_empty() {
-                let against = self.against(number);
-                self.absent[number].trace = Some(Trace { after: place, made, against, begun: Vec::new() });
+            absent.changed = false;
+            match self.trace(number, place) {
+                Stand::Left(trace) => {
+                    self.changed(trace.made.iter().map(|made| made.0));
+                    self.absent[number].trace = Some(trace);
+                }
+                Stand::Held => self.absent[number].changed = true,
+                Stand::Nothing => {}
             }
         }
+    }
+
+    /// What one would leave at a place.
+    fn trace(&self, number: usize, place: usize) -> Stand {
+        let absent = &self.absent[number];
+        let Some(below) = self.below(number, place) else { return Stand::Nothing };
+        let below = below.into_iter().map(|other| (&self.absent[other], self.absent[other].trace.as_ref()));
+        let below: Vec<(&Absent, &Trace)> =
+            below.filter_map(|(absent, trace)| trace.map(|trace| (absent, trace))).collect();
+        let mut base: HashMap<ObjectId, &Cell> = HashMap::new();
+        base.extend(absent.objects.iter().map(|object| (*object, &self.cells[object])));
+        base.extend(below.iter().flat_map(|(_, trace)| &trace.made).map(|(object, cell)| (*object, cell)));
+        let Some(own) = made(self.predicates, absent, &base) else { return Stand::Nothing };
+        if own.iter().any(|made| self.is_held(made.0)) {
+            // It would overwrite what another began to write: look again later.
+            return Stand::Held;
+        }
+        if own.iter().all(|(object, cell)| base[object] == cell) {
+            return Stand::Nothing;
+        }
+        let mut left = base.clone();
+        left.extend(own.iter().map(|(object, cell)| (*object, cell)));
+        let mut with: Vec<(TxnId, usize)> = Vec::new();
+        for (absent, trace) in &below {
+            with.extend(&trace.with);
+            with.push((absent.txn, trace.after));
+        }
+        with.sort_unstable();
+        with.dedup();
+        let (over, against) = self.against((number, place), &with, &base, &left);
+        let begun = below.iter().flat_map(|(_, trace)| trace.begun.iter().cloned()).collect();
+        let changed = |(object, cell): &(&ObjectId, &&Cell)| self.cells[*object] != ***cell;
+        let made = left.iter().filter(changed).map(|(object, cell)| (*object, (*cell).clone()));
+        let mut made: Made = made.collect();
+        made.sort_unstable_by_key(|made| made.0);
+        if made.is_empty() {
+            return Stand::Nothing;
+        }
+        Stand::Left(Trace { after: place, made, against, over, with, begun })
+    }
+
+    /// The others that have to have taken effect before for one to agree with the state; nothing if
+    /// that does not help.
+    fn below(&self, number: usize, place: usize) -> Option<Vec<usize>> {
+        let absent = &self.absent[number];
+        let mut below: Vec<usize> = Vec::new();
+        for &object in &absent.objects {
+            let fits = |cell: &Cell| absent.strands.run(self.predicates, object, cell).is_ok();
+            if fits(&self.cells[&object]) {
+                continue;
+            }
+            let left = |other: &usize| {
+                let trace = self.absent[*other].trace.as_ref().filter(|trace| trace.after < place);
+                let made = trace.and_then(|trace| trace.made.iter().find(|made| made.0 == object));
+                *other != number && made.is_some_and(|made| fits(&made.1))
+            };
+            let watching = self.watching[&object].iter().copied();
+            let other = below.iter().copied().find(left).or_else(|| watching.rev().find(left))?;
+            if !below.contains(&other) {
+                below.push(other);
+            }
+        }
+        let apart = |&one: &usize, &other: &usize| one == other || !self.are_against(one, other);
+        below.iter().all(|one| below.iter().all(|other| apart(one, other))).then_some(below)
+    }
+
+    /// Whether not both of two left what they would have left.
+    fn are_against(&self, one: usize, other: usize) -> bool {
+        let (one, other) = (&self.absent[one], &self.absent[other]);
+        let (Some(left), Some(right)) = (&one.trace, &other.trace) else { return true };
+        let differs = |(object, cell): &(ObjectId, Cell)| {
+            right.made.iter().any(|made| made.0 == *object && made.1 != *cell)
+        };
+        left.against.contains(&other.txn) || right.against.contains(&one.txn) || left.made.iter().any(differs)
     }
 
     /// Whether one that has begun writes an object.
@@ -162,12 +261,58 @@ impl<'p> Walk<'p> {
         self.begun.values().flatten().any(|held| held.0 == object)
     }
 
-    /// The others whose traces it touches.
-    fn against(&self, number: usize) -> Vec<TxnId> {
-        let touches = |made: &(ObjectId, Cell)| self.absent[number].objects.binary_search(&made.0).is_ok();
-        let others = self.absent.iter().enumerate().filter(|(other, _)| *other != number);
-        let touched = others.filter(|(_, other)| other.trace.iter().any(|t| t.made.iter().any(touches)));
-        touched.map(|(_, other)| other.txn).collect()
+    /// The others that took effect before one if they did, and those that did not if it did,
+    /// together with those below it: what they would have left is not what it found, or not what it
+    /// leaves.
+    fn against(
+        &self,
+        (number, place): (usize, usize),
+        with: &[(TxnId, usize)],
+        found: &HashMap<ObjectId, &Cell>,
+        left: &HashMap<ObjectId, &Cell>,
+    ) -> (Vec<TxnId>, Vec<TxnId>) {
+        let is_with = |txn: TxnId| with.iter().any(|other| other.0 == txn);
+        let (mut over, mut all) = (Vec::new(), Vec::new());
+        let others = self.absent.iter().enumerate();
+        for (_, other) in others.filter(|(other, absent)| *other != number && !is_with(absent.txn)) {
+            let Some(trace) = &other.trace else { continue };
+            let differs = |(object, cell): &&(ObjectId, Cell)| {
+                [found, left].iter().any(|cells| cells.get(object).is_some_and(|known| *known != cell))
+            };
+            let is_against = trace.against.iter().any(|&txn| is_with(txn));
+            let differing: Vec<_> = trace.made.iter().filter(differs).collect();
+            let is_over =
+                || trace.after < place && differing.iter().all(|made| self.overwrites(number, made, left));
+            match (is_against, differing.is_empty()) {
+                (false, true) => {}
+                (false, false) if is_over() => over.push(other.txn),
+                _ => all.push(other.txn),
+            }
+        }
+        let below = self.absent.iter().filter(|absent| is_with(absent.txn));
+        all.extend(below.filter_map(|absent| absent.trace.as_ref()).flat_map(|trace| &trace.against));
+        all.sort_unstable();
+        all.dedup();
+        (over, all)
+    }
+
+    /// Whether one leaves the same of an object if another took effect before it, and changes it.
+    fn overwrites(
+        &self,
+        number: usize,
+        (object, cell): &(ObjectId, Cell),
+        left: &HashMap<ObjectId, &Cell>,
+    ) -> bool {
+        let Some(&leaves) = left.get(object) else { return false };
+        let made = self.absent[number].strands.run(self.predicates, *object, cell);
+        matches!(made, Ok(Some(made)) if made == *leaves) && *leaves != self.cells[object]
+    }
+
+    /// Objects changed, or what some would have left of them: others may agree now.
+    fn changed(&mut self, objects: impl Iterator<Item = ObjectId>) {
+        for watcher in objects.flat_map(|object| &self.watching[&object]) {
+            self.absent[*watcher].changed = true;
+        }
     }
 
     /// Takes a step of the order; nothing if what it does cannot be told object by object.
@@ -187,6 +332,7 @@ impl<'p> Walk<'p> {
             let Some(trace) = &mut absent.trace else { continue };
             if !trace.bears(self.predicates, &strands, (kind, txn)) {
                 absent.trace = None;
+                absent.changed = true;
             }
         }
         match kind {
@@ -271,10 +417,10 @@ impl Trace {
 }
 
 /// What one makes that agrees with the state.
-fn made(predicates: &Predicates<'_>, absent: &Absent, cells: &HashMap<ObjectId, Cell>) -> Option<Made> {
+fn made(predicates: &Predicates<'_>, absent: &Absent, cells: &HashMap<ObjectId, &Cell>) -> Option<Made> {
     let mut made = Vec::new();
     for &object in &absent.objects {
-        if let Some(cell) = absent.strands.run(predicates, object, &cells[&object]).ok()? {
+        if let Some(cell) = absent.strands.run(predicates, object, cells[&object]).ok()? {
             made.push((object, cell));
         }
     }

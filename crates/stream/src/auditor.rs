@@ -6,14 +6,14 @@
 //! that no transaction belongs before an earlier part: by real time, if it had ended before one of
 //! those began; by session order, if one of those came later in its session.
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use margay_audit::{Unaudited, audit_part};
 use margay_follow::unnoticed;
 use margay_history::{History, Op, Outcome, TxnId, ValueId};
 use margay_levels::Level;
 use margay_verdict::{Budget, Certificate, Order, Point, Question};
 
-use crate::perhaps::{Perhaps, Step, number};
+use crate::perhaps::{Member, Perhaps, Step, number};
 use crate::{Change, Settled, Transaction, Trouble};
 
 /// In which order the transactions of a part take effect, by their labels.
@@ -289,7 +289,12 @@ impl Auditor {
             Unaudited::Exhausted(limit) => Unaccepted::Trouble(Trouble::Outside(limit.to_string())),
         })?;
         self.settled.take_over(&history, &cells)?;
+        let unknown: HashSet<u64> =
+            sorted.iter().filter(|txn| txn.outcome == Outcome::Unknown).map(|txn| txn.label).collect();
         self.leave_open(&history, (part, &certificate), others, &stand_ins)?;
+        if !unknown.is_empty() {
+            self.settled.open.settled(|label| unknown.contains(&label));
+        }
         for txn in sorted {
             self.latest = self.latest.max(txn.start);
             self.turns.insert(txn.session, txn.turn);
@@ -339,26 +344,39 @@ impl Auditor {
         let label = |txn: TxnId| history.txn_label(txn);
         let asked: Vec<TxnId> = history.txns().filter(|&txn| others.contains_key(&label(txn))).collect();
         let early: Vec<TxnId> = history.txns().filter(|&txn| number(label(txn)).is_some()).collect();
-        let mut carried: Vec<Option<Perhaps>> =
+        let carried: Vec<Option<Perhaps>> =
             stand_ins.iter().map(|&label| self.settled.open.remove(label)).collect();
-        let known = |txn: TxnId| match number(label(txn)) {
-            Some(number) => stand_ins.get(number).copied().unwrap_or_default(),
-            None => label(txn),
-        };
+        let carried = |txn: TxnId| carried.get(number(label(txn))?)?.as_ref();
+        let known = |txn: TxnId| carried(txn).map_or(label(txn), Perhaps::label);
         for unnoticed in unnoticed(history, order, &asked, &early) {
             let made = unnoticed.made.iter();
             let changes: Vec<Change> =
                 made.map(|(o, cell)| self.settled.change(history, *o, cell)).collect::<Result<_, _>>()?;
-            let label = label(unnoticed.txn);
-            if let Some(perhaps) = number(label).and_then(|n| carried.get_mut(n)).and_then(Option::take) {
-                self.settled.open.insert(Perhaps { changes, ..perhaps });
-            } else if let Some(txn) = others.get(&label) {
-                let place = self.steps + unnoticed.after as u64;
-                let after = unnoticed.after.checked_sub(1).and_then(|last| part.step(last)).or(self.last);
-                let (session, turn) = (txn.session, txn.turn);
-                let against =
-                    unnoticed.against.iter().map(|&txn| known(txn)).filter(|&l| l != label).collect();
-                let perhaps = Perhaps { label, session, turn, place, after, changes, against };
+            if let Some(perhaps) = carried(unnoticed.txn) {
+                self.settled.open.insert(Perhaps { changes, ..perhaps.clone() });
+                continue;
+            }
+            if !self.settled.open.members(label(unnoticed.txn)).is_empty() {
+                // Nobody noticed it at an earlier place.
+                continue;
+            }
+            let mut against: Vec<u64> = unnoticed.against.iter().map(|&txn| known(txn)).collect();
+            let mut members = Vec::new();
+            for (txn, after) in unnoticed.with.into_iter().chain([(unnoticed.txn, unnoticed.after)]) {
+                match (carried(txn), others.get(&label(txn))) {
+                    (Some(perhaps), _) => {
+                        members.extend(perhaps.members.iter().cloned());
+                        against.extend(&perhaps.against);
+                    }
+                    (None, Some(other)) => members.push(self.member(other, after, part)),
+                    (None, None) => {}
+                }
+            }
+            members.sort_unstable();
+            members.dedup();
+            let over = unnoticed.over.iter().map(|&txn| known(txn)).collect();
+            let perhaps = Perhaps { members, changes, against, over };
+            if perhaps.is_possible() {
                 self.settled.open.insert(perhaps);
             }
         }
@@ -366,17 +384,26 @@ impl Auditor {
         Ok(())
     }
 
-    /// One took effect where it may have, unnoticed.
-    pub(crate) fn wake(&mut self, label: u64) -> Option<Perhaps> {
-        let perhaps = self.settled.open.remove(label)?;
-        self.settled.open.contradicted(&perhaps);
-        for change in &perhaps.changes {
-            self.settled.apply(change.clone());
+    /// One that may have taken effect in the next part, after so many of its steps.
+    fn member(&self, txn: &Transaction, after: usize, part: &Part) -> Member {
+        let last = after.checked_sub(1).and_then(|last| part.step(last)).or(self.last);
+        let place = self.steps + after as u64;
+        Member { place, label: txn.label, session: txn.session, turn: txn.turn, after: last }
+    }
+
+    /// One took effect where it may have, unnoticed; with all that then did, too.
+    pub(crate) fn wake(&mut self, label: u64) -> Vec<Member> {
+        let Some(perhaps) = self.settled.open.remove(label) else { return Vec::new() };
+        self.settled.open.took_effect(&perhaps);
+        for change in perhaps.changes {
+            self.settled.apply(change);
         }
-        let turn = self.turns.entry(perhaps.session).or_default();
-        *turn = perhaps.turn.max(*turn);
-        self.transactions += 1;
-        Some(perhaps)
+        for member in &perhaps.members {
+            let turn = self.turns.entry(member.session).or_default();
+            *turn = member.turn.max(*turn);
+            self.transactions += 1;
+        }
+        perhaps.members
     }
 
     /// Whether a transaction may come after all parts so far.

@@ -423,10 +423,14 @@ impl<'a> Follower<'a> {
             let open = &self.auditor.settled().open;
             let place = |number| txns.get(&stand_in(number)).copied();
             for (number, &label) in stand_ins.iter().enumerate() {
-                let others =
-                    stand_ins.iter().enumerate().filter(|&(_, &other)| open.are_against(label, other));
+                let others = stand_ins
+                    .iter()
+                    .enumerate()
+                    .filter(|&(_, &other)| other != label && open.is_closed(other, label));
                 let others = others.filter_map(|(other, _)| place(other));
-                let against = others.chain(txns.get(&label).copied()).collect();
+                let members = open.members(label).iter();
+                let real = members.filter_map(|member| txns.get(&member.label).copied());
+                let against = others.chain(real).collect();
                 early.extend(place(number).map(|txn| Early { txn, against }));
             }
         }
@@ -521,11 +525,13 @@ impl<'a> Follower<'a> {
 
     /// One took effect in an earlier part, unnoticed until now.
     fn wake(&mut self, number: usize) -> Result<(), Trouble> {
-        let label = self.stand_ins.get(number).copied();
-        let Some(woken) = label.and_then(|label| self.auditor.wake(label)) else { return Ok(()) };
-        self.waiting.retain(|txn| txn.label != woken.label);
-        self.roaming.push((woken.session, woken.turn));
-        self.write(&Part::Late(woken.label, woken.after), &[])
+        let Some(&label) = self.stand_ins.get(number) else { return Ok(()) };
+        for woken in self.auditor.wake(label) {
+            self.waiting.retain(|txn| txn.label != woken.label);
+            self.roaming.push((woken.session, woken.turn));
+            self.write(&Part::Late(woken.label, woken.after), &[])?;
+        }
+        Ok(())
     }
 
     /// The first step of an order that may belong behind one that committed and is not in it yet.

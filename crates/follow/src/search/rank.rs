@@ -2,7 +2,7 @@
 //!
 //! # Algorithm
 //! First those that no dead end advised to wait, then those that committed for certain, then those
-//! after which the most others still agree, then by their end. With two points, a commit first lets
+//! after which the most others still agree, then by when clients got their last answers. With two points, a commit first lets
 //! others begin that would not agree afterwards; so it waits if one of them is advised to wait.
 //!
 //! The whole order costs the square of the ready transactions. Most often the first of them by its
@@ -20,7 +20,7 @@ impl Search<'_> {
     pub(super) fn ranked(&self, ready: &[u32]) -> Vec<Move> {
         let rank = |&place: &u32| {
             let harm = if ready.len() > 1 { self.harm(place, ready) } else { 0 };
-            (self.waits(place, ready), !self.calendar.must(place), harm, self.calendar.end(place), place)
+            (self.waits(place, ready), !self.calendar.must(place), harm, self.calendar.probably(place), place)
         };
         let mut ranked: Vec<_> = ready.iter().map(rank).collect();
         ranked.sort_unstable();
@@ -42,18 +42,18 @@ impl Search<'_> {
 
     /// The most promising move, if the others need no look: it has the least rank that there is.
     pub(super) fn harmless(&self, ready: &[u32]) -> Option<Move> {
-        let mut by_end: Vec<(i64, u32)> = ready
+        let mut by_time: Vec<(i64, u32)> = ready
             .iter()
             .filter(|&&place| self.calendar.must(place))
-            .map(|&place| (self.calendar.end(place), place))
+            .map(|&place| (self.calendar.probably(place), place))
             .collect();
-        by_end.sort_unstable();
+        by_time.sort_unstable();
         let is_best = |place: u32| {
             self.waits(place, ready) == 0
                 && (ready.len() == 1 || self.harm(place, ready) == 0)
                 && self.spoilt(self.next_of(place), ready).is_none()
         };
-        by_end
+        by_time
             .into_iter()
             .map(|(_, place)| place)
             .find(|&place| is_best(place))
