@@ -239,6 +239,15 @@ impl<'h> Placed<'_, 'h> {
         }
     }
 
+    /// Lets others come next though a transaction is not placed that was to come before; where
+    /// neither sessions nor times nor evidence count, it is placed later. False if its evidence
+    /// says where it belongs.
+    pub fn set_aside(&mut self, txn: TxnId) -> bool {
+        let free = self.constraints.stamps[txn.index()].is_none();
+        self.is_placed[txn.index()] |= free;
+        free
+    }
+
     /// Takes the last transaction back.
     pub fn pop(&mut self) -> Option<TxnId> {
         let txn = self.order.pop()?;

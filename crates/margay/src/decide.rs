@@ -171,7 +171,9 @@ impl Decision {
 pub fn decide(history: &History, question: Question, options: &Options, budget: &Budget) -> Decision {
     let start = Instant::now();
     let mut decision = match for_dbms(history, question, options) {
-        Ok(choice) => whole_or_part(history, choice, Terms { question, audit: options.audit, budget }),
+        Ok(choice) => {
+            whole_or_part(history, choice, Terms { question, audit: options.audit, budget, in_vain: false })
+        }
         Err(why) => Decision::unknown(why),
     };
     if hands_over(&decision.verdict)
@@ -213,6 +215,8 @@ struct Terms<'a> {
     question: Question,
     audit: bool,
     budget: &'a Budget,
+    /// Whether an order in real time was looked for already, and was not found soon.
+    in_vain: bool,
 }
 
 fn whole_or_part(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
@@ -239,13 +243,14 @@ fn whole_or_part(history: &History, choice: Choice, terms: Terms<'_>) -> Decisio
 }
 
 fn rows_or_statements(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
-    let mut faults = Vec::new();
+    let (mut faults, mut terms) = (Vec::new(), terms);
     if let (Choice::Auto, Some(engine)) = (choice, first(history)) {
         let decision = first_answer([engine as &dyn Checker], history, terms);
         if !decision.is_open() {
             return decision;
         }
         faults = decision.faults;
+        terms.in_vain = true;
     }
     let mut decision = translated(history, choice, terms);
     decision.faults.splice(..0, faults);
@@ -273,7 +278,12 @@ fn ask(history: &History, choice: Choice, terms: Terms<'_>) -> Decision {
     match choice.engine() {
         Some(engine) => first_answer([engine], history, terms),
         None => {
-            let engines = auto(history, terms.question).into_iter();
+            let mut engines = auto(history, terms.question);
+            // What runs rows in the order of real time rarely finds more than what ran statements.
+            if terms.in_vain && !terms.question.uses_real_time() {
+                engines.sort_by_key(|engine| engine.name() == "follow");
+            }
+            let engines = engines.into_iter();
             first_answer(engines.map(|engine| engine as &dyn Checker), history, terms)
         }
     }
@@ -468,7 +478,11 @@ mod tests {
     fn asked_with(audit: bool, engines: &[&'static dyn Checker]) -> Decision {
         let history = margay_testkit::history("T1: w(x,1)");
         let (question, budget) = (Question::new(Level::Serializable), Budget::unlimited());
-        first_answer(engines.iter().copied(), &history, Terms { question, audit, budget: &budget })
+        first_answer(
+            engines.iter().copied(),
+            &history,
+            Terms { question, audit, budget: &budget, in_vain: false },
+        )
     }
 
     #[test]

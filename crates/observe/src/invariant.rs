@@ -51,11 +51,24 @@ pub fn refuted(
     own: Option<TxnId>,
     budget: &Budget,
 ) -> Result<Option<Verdict>, Outside> {
+    let txns: Vec<TxnId> = own.map_or_else(|| constraints.preferred().to_vec(), |txn| vec![txn]);
+    refuted_among(history, constraints, (own, &txns), budget)
+}
+
+/// The same for one of these transactions.
+///
+/// # Errors
+/// When a statement is outside the fragment.
+pub(crate) fn refuted_among(
+    history: &History,
+    constraints: &Constraints<'_>,
+    (own, txns): (Option<TxnId>, &[TxnId]),
+    budget: &Budget,
+) -> Result<Option<Verdict>, Outside> {
     let mut machine = Machine::new(history, false)?;
     let world = World::new(&mut machine, constraints, own, budget)?;
     let inferred = Memory::default();
-    let txns: Vec<TxnId> = own.map_or_else(|| constraints.preferred().to_vec(), |txn| vec![txn]);
-    for txn in txns.into_iter().filter(|&txn| history.outcome(txn) == Outcome::Committed) {
+    for &txn in txns.iter().filter(|&&txn| history.outcome(txn) == Outcome::Committed) {
         if budget.poll().is_err() || inferred.looked_through.get() > MAX_ROWS {
             break;
         }

@@ -36,6 +36,9 @@ const WORK: usize = 100_000_000;
 /// for one.
 const LARGEST: usize = 24;
 
+/// The same where real time counts, which leaves few orders.
+const LARGEST_TIMED: usize = 96;
+
 /// How many parts are asked at most.
 const PARTS: usize = 64;
 
@@ -54,7 +57,8 @@ pub(crate) fn refuted(
 ) -> Result<Option<Verdict>, Outside> {
     let mut machine = Machine::new(history, false)?.within(budget);
     let Some(touches) = Touches::new(history, &mut machine)? else { return Ok(None) };
-    let most = LARGEST / Orders::moments_of_each(rules);
+    let largest = if rules.real_time { LARGEST_TIMED } else { LARGEST };
+    let most = largest / Orders::moments_of_each(rules);
     let seeker = Seeker {
         history,
         question,

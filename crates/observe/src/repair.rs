@@ -14,6 +14,9 @@
 //! each with the sights that it had. If all of them fit, and the one that did not fit does now,
 //! this is the execution from now on.
 //!
+//! If nothing helps, and the transaction only reads, it waits: what it saw may come later, where
+//! neither sessions nor real time count.
+//!
 //! # Invariants
 //! - The database has as many states as there are steps, and each step leaves what executing its
 //!   transaction with its sights leaves.
@@ -46,6 +49,9 @@ const REPAIR: u64 = 5_000;
 /// which other ways one can have run.
 const AGAIN: u64 = 60;
 const OTHERS: u64 = 3_000;
+
+/// How many statements are executed to see whether those that wait fit now.
+const WAITING: u64 = 20_000;
 
 /// How many statements are executed to find a mixture of versions that fits.
 const MIXTURES: u64 = 2_000;
@@ -90,6 +96,11 @@ pub(crate) struct Repair<'c, 'h> {
     sights: Vec<(OpId, StatementSight)>,
     /// The state before the first step.
     base: u32,
+    /// Whether a transaction may come later than it ran.
+    may_wait: bool,
+    /// Those that wait, with what they looked at; and how many statements were executed for them.
+    waiting: Vec<(TxnId, Ran)>,
+    waited: u64,
     /// How many statements were executed.
     executed: u64,
     budget: Budget,
@@ -103,6 +114,7 @@ impl<'c, 'h> Repair<'c, 'h> {
     pub fn new(
         asked: &Asked<'c, 'h>,
         constraints: &'c Constraints<'h>,
+        may_wait: bool,
         options: Options,
         budget: &Budget,
     ) -> Result<Self, Outside> {
@@ -117,6 +129,9 @@ impl<'c, 'h> Repair<'c, 'h> {
             steps: VecDeque::new(),
             sights: Vec::new(),
             base: 0,
+            may_wait,
+            waiting: Vec::new(),
+            waited: 0,
             executed: 0,
             budget: budget.clone(),
         })
@@ -125,11 +140,17 @@ impl<'c, 'h> Repair<'c, 'h> {
     /// Runs to an answer.
     pub fn run(mut self) -> Repaired {
         for txn in std::mem::take(&mut self.order) {
-            match self.step(txn) {
+            match self.step(txn).and_then(|placed| self.serve(false).map(|()| placed)) {
                 Ok(true) => self.slide(),
                 Ok(false) => return Repaired::Stuck(txn),
-                Err(_) => return self.budget.poll_now().map_or(Repaired::Exhausted, |()| Repaired::Nothing),
+                Err(_) => return self.ended(),
             }
+        }
+        if self.serve(true).is_err() {
+            return self.ended();
+        }
+        if let Some(&(txn, _)) = self.waiting.first() {
+            return Repaired::Stuck(txn);
         }
         let order = self.placed.order().to_vec();
         let latest = self.steps.into_iter().flat_map(|step| step.sights);
@@ -137,7 +158,11 @@ impl<'c, 'h> Repair<'c, 'h> {
         Repaired::Execution(Execution { reading: self.rules.reading(), order, sights, initial: Vec::new() })
     }
 
-    /// Places one more transaction; false if no way to run it is found.
+    fn ended(&self) -> Repaired {
+        self.budget.poll_now().map_or(Repaired::Exhausted, |()| Repaired::Nothing)
+    }
+
+    /// Places one more transaction, or lets it wait; false if no way to run it is found.
     fn step(&mut self, txn: TxnId) -> Result<bool, Outside> {
         if !self.placed.may_follow(txn) {
             return Err(Outside("the order of calls".to_owned()));
@@ -148,7 +173,45 @@ impl<'c, 'h> Repair<'c, 'h> {
             None => self.first_way(txn, (Effort::Much, MIXTURES), &mut touched)?,
             choice => choice,
         };
-        Ok(choice.map(|choice| self.commit(txn, choice)).is_some())
+        match choice {
+            Some(choice) => self.commit(txn, choice),
+            None => return self.wait(txn, touched),
+        }
+        Ok(true)
+    }
+
+    /// Lets a transaction wait that only reads.
+    fn wait(&mut self, txn: TxnId, touched: Ran) -> Result<bool, Outside> {
+        for op in self.machine.statements(txn)? {
+            if !self.may_wait || self.machine.bound(op)?.0.is_write() {
+                return Ok(false);
+            }
+        }
+        let waits = self.placed.set_aside(txn);
+        self.waiting.extend(waits.then_some((txn, touched)));
+        Ok(waits)
+    }
+
+    /// Places those that waited, and that fit after the last step; or tries all of them.
+    fn serve(&mut self, all: bool) -> Result<(), Outside> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let written = self.steps.back().map_or(&[][..], |step| &step.ran.writes);
+        let changes = Changes::between(&[], written);
+        for (txn, touched) in std::mem::take(&mut self.waiting) {
+            let before = self.executed;
+            let choice = match all || self.waited < WAITING && changes.touch(&touched) {
+                true => self.first_way(txn, (Effort::Little, AGAIN), &mut Ran::default())?,
+                false => None,
+            };
+            self.waited += self.executed - before;
+            match choice {
+                Some(choice) => self.commit(txn, choice),
+                None => self.waiting.push((txn, touched)),
+            }
+        }
+        Ok(())
     }
 
     /// The first way in which a transaction can have run; what it looked at is added to `touched`.

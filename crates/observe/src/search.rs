@@ -15,7 +15,8 @@
 //!
 //! A transaction that did not fit is blocked until something that it looked at is written: others
 //! may come first. When it has waited for long, something before it is wrong more likely than that
-//! it is early: the search goes back.
+//! it is early: the search goes back. If it only reads, and neither sessions nor real time count,
+//! it goes on waiting.
 //!
 //! # Invariants
 //! - The database has as many states as transactions are placed.
@@ -117,6 +118,7 @@ struct Frame {
 struct Blocked {
     place: u32,
     print: Footprint,
+    only_reads: bool,
 }
 
 /// A search.
@@ -151,6 +153,9 @@ pub struct Search<'c, 'h> {
     /// Ends as soon as a transaction has waited for long, or did not fit many times, or nothing
     /// fits for long.
     pub impatient: bool,
+    /// Ends sooner still: as soon as a transaction did not fit many times, even if it is recent
+    /// states alone that it may see.
+    pub hasty: bool,
     /// Whether no statement sees a state older than what was over when its transaction began.
     pub recent: bool,
     /// Whether a transaction runs in the first way that fits only. So it is the order that a misfit
@@ -202,6 +207,7 @@ impl<'c, 'h> Search<'c, 'h> {
             each: MANY_EACH,
             most_for_one: u64::MAX,
             impatient: false,
+            hasty: false,
             recent: false,
             first_only: false,
             farthest: (0, 0),
@@ -308,13 +314,11 @@ impl<'c, 'h> Search<'c, 'h> {
     fn open(&mut self) {
         let (mut candidates, more) = self.placed.ready(self.limits.width);
         let mut frame = Frame { more, ..Frame::default() };
-        let here = self.here();
-        let overdue = candidates
-            .first()
-            .and_then(|first| self.blocked.get(first))
-            .filter(|blocked| here - blocked.place > self.limits.patience && !self.is_free(blocked));
+        let first = candidates.iter().copied().find(|&txn| !self.may_wait(txn));
+        let overdue =
+            first.and_then(|first| self.blocked.get(&first)).filter(|blocked| self.is_overdue(blocked));
         if let Some(blocked) = overdue {
-            self.overdue = self.overdue.or(candidates.first().copied());
+            self.overdue = self.overdue.or(first);
             frame.causes = self.causes(&blocked.print);
             candidates.clear();
             self.cut = true;
@@ -322,6 +326,19 @@ impl<'c, 'h> Search<'c, 'h> {
         candidates.reverse();
         frame.candidates = candidates;
         self.frames.push_back(frame);
+    }
+
+    /// Whether a transaction has waited for long, and nothing that it looked at was written.
+    fn is_overdue(&self, blocked: &Blocked) -> bool {
+        self.here() - blocked.place > self.limits.patience && !self.is_free(blocked)
+    }
+
+    /// Whether a transaction has waited for long and may go on waiting: it only reads, and what it
+    /// saw may come later, where neither sessions nor real time count.
+    fn may_wait(&self, txn: TxnId) -> bool {
+        let free = !self.rules.session && !self.rules.real_time;
+        let waits = |blocked: &Blocked| blocked.only_reads && self.is_overdue(blocked);
+        free && self.blocked.get(&txn).is_some_and(waits)
     }
 
     /// Drops what has left the window.
@@ -442,7 +459,7 @@ impl<'c, 'h> Search<'c, 'h> {
         self.cut |= choices.cut;
         let misfits = self.misfits.entry(choices.txn()).or_default();
         *misfits += 1;
-        if *misfits > MANY_MISFITS && !self.recent {
+        if *misfits > MANY_MISFITS && (self.hasty || !self.recent) {
             self.overdue.get_or_insert(choices.txn());
         }
         if let Some(outside) = &choices.outside {
@@ -463,9 +480,20 @@ impl<'c, 'h> Search<'c, 'h> {
             frame.causes.extend(causes);
         }
         if self.options.learn && !choices.has_fitted() {
-            self.blocked.insert(choices.txn(), Blocked { place: here, print });
+            let txn = choices.txn();
+            let only_reads = self.only_reads(txn).map_err(Stop::Outside)?;
+            self.blocked.insert(txn, Blocked { place: here, print, only_reads });
         }
         Ok(())
+    }
+
+    fn only_reads(&mut self, txn: TxnId) -> Result<bool, Outside> {
+        for op in self.machine.statements(txn)? {
+            if self.machine.bound(op)?.0.is_write() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Begins with a candidate of the last frame, unless it is blocked.

@@ -13,7 +13,9 @@
 //! # Cost
 //! Linear in the log.
 
+use hashbrown::HashSet;
 use margay_executions::{Constraints, Family, Rules};
+use margay_history::TxnId;
 use margay_verdict::execution::Reading;
 use margay_verdict::{Budget, Outside, Verdict};
 
@@ -22,6 +24,9 @@ use crate::invariant;
 use crate::options::Options;
 use crate::repair::{Repair, Repaired};
 use crate::search::{FEW_EACH, Found, Limits};
+
+/// How many transactions invariants are asked about for themselves.
+const SUSPECTS: usize = 2;
 
 impl Observe {
     /// Most logs are right, and in the most natural way: in the order of real time, each statement
@@ -42,8 +47,16 @@ impl Observe {
         let wide = self.first_limits(asked.history);
         let refuted =
             |txn| invariant::refuted(asked.history, asked.constraints, Some(txn), budget).ok().flatten();
+        // One pass over the log for all of them, then one for each of the likeliest.
+        let any = |txns: &[TxnId]| {
+            let one = invariant::refuted_among(asked.history, asked.constraints, (None, txns), budget);
+            let alone = || txns.iter().copied().take(SUSPECTS).find_map(refuted);
+            one.ok().flatten().or_else(alone)
+        };
         if rules.family == Family::Committed(Reading::Item) && self.options.repair {
-            let stuck = match Repair::new(&timed, &constraints, self.options, budget)?.run() {
+            let may_wait = !asked.rules.session && !asked.rules.real_time;
+            let repair = Repair::new(&timed, &constraints, may_wait, self.options, budget)?;
+            let stuck = match repair.run() {
                 Repaired::Execution(execution) => return Ok(Some(asked.holds(execution))),
                 Repaired::Stuck(txn) => Some(txn),
                 Repaired::Exhausted => return Ok(None),
@@ -55,27 +68,37 @@ impl Observe {
         }
         // Where each statement has a state of its own, commits come in the order of calls, and it
         // is these states that are looked for; or the first that fits is the right one, and it is
-        // the order.
-        let ways: &[(Limits, bool)] = match rules.family {
-            Family::Committed(Reading::Item) if self.options.repair => &[(wide, true)],
-            Family::Committed(_) => &[(Limits { width: 1, patience: u32::MAX, ..wide }, false), (wide, true)],
-            _ => &[(wide, false)],
+        // the order. Elsewhere it is enough to look longer where invariants allow what does not fit
+        // at once.
+        let hasty = Way { limits: wide, first_only: false, hasty: true };
+        let first_only = Way { first_only: true, hasty: false, ..hasty };
+        let in_order = Limits { width: 1, patience: u32::MAX, ..wide };
+        let ways: &[Way] = match rules.family {
+            Family::Committed(Reading::Item) if self.options.repair => &[first_only],
+            Family::Committed(_) => &[Way { limits: in_order, first_only: false, hasty: false }, first_only],
+            _ if self.options.quick => &[hasty],
+            _ => &[hasty, Way { hasty: false, ..hasty }],
         };
-        let mut suspects = Vec::new();
-        for &(limits, first_only) in ways {
-            let mut search = timed.search(few, limits, &[])?;
+        let (mut suspects, mut told) = (Vec::new(), HashSet::new());
+        for (at, way) in ways.iter().enumerate() {
+            let mut search = timed.search(few, way.limits, &[])?;
             (search.each, search.impatient, search.recent) = (FEW_EACH, true, true);
-            search.first_only = first_only;
+            (search.first_only, search.hasty) = (way.first_only, way.hasty);
             match search.run(budget) {
                 Found::Execution(execution) => return Ok(Some(asked.holds(execution))),
                 Found::Cut(_) | Found::Refuted(_) => suspects.extend(search.suspects()),
                 _ => return Ok(None),
             }
+            let last = at + 1 == ways.len();
+            if self.options.invariants && (way.hasty || last) {
+                suspects.retain(|&txn| told.insert(txn));
+                if let Some(verdict) = any(&suspects) {
+                    return Ok(Some(verdict));
+                }
+                suspects.clear();
+            }
         }
-        suspects.sort_unstable();
-        suspects.dedup();
-        suspects.retain(|_| self.options.invariants);
-        Ok(suspects.into_iter().find_map(refuted))
+        Ok(None)
     }
 
     /// The same with more patience.
@@ -94,6 +117,14 @@ impl Observe {
             _ => None,
         })
     }
+}
+
+/// How an execution is looked for.
+#[derive(Clone, Copy)]
+struct Way {
+    limits: Limits,
+    first_only: bool,
+    hasty: bool,
 }
 
 /// The rules of the most natural executions: real time orders transactions, and at `read-committed`

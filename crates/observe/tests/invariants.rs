@@ -247,6 +247,20 @@ fn refutes(history: &History, level: Level) -> bool {
     !verdicts.is_empty()
 }
 
+/// An INSERT of one row that counted two stayed undecided in a log of 10,000 transactions.
+#[test]
+fn an_insert_writes_as_many_rows_as_it_lists() {
+    let refuted = |dbms: &str, count: u64| {
+        let mut log = Log::register(&[(1, 0)]);
+        log.builder.header().dbms = Some(dbms.into());
+        log.sql(0, 1, None, "INSERT INTO t (k, v) VALUES (7, 1)", &[], &Seen::Count(count));
+        log.op(0, 1, None, OpKind::Commit);
+        refutes(&log.finish(), Level::ReadCommitted)
+    };
+    assert_eq!([0, 1, 2].map(|count| refuted("postgresql-15", count)), [true, false, true]);
+    assert_eq!([1, 3].map(|count| refuted("mariadb-10.11", count)), [false, true]);
+}
+
 /// Law: nothing that has an execution is refuted, and invariants refute something.
 #[test]
 fn nothing_that_has_an_execution_is_refuted() {

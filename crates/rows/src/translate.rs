@@ -264,14 +264,26 @@ impl Copy<'_> {
         Some(())
     }
 
-    /// An update whose rows nobody saw says nothing of how many there were. Where that was
-    /// observed, rows would explain less than what happened: the statement stays.
+    /// An update whose rows nobody saw says nothing of how many there were, and neither does a write
+    /// of rows that are fewer than were counted. Where that was observed, rows would explain less
+    /// than what happened: the statement stays.
     fn keeps_count(&self, statement: &Statement, became: Result<Became, String>) -> Result<Became, String> {
-        let loses = matches!(became, Ok(Became::Update { nothing: false, .. })) && statement.count.is_some();
-        if loses && !self.translator.partly {
-            return Err("only the number of rows that it changed is known".to_owned());
+        match (&became, statement.count) {
+            (Ok(_), _) if self.translator.partly => became,
+            (Ok(Became::Update { nothing: false, .. }), Some(_)) => {
+                Err("only the number of rows that it changed is known".to_owned())
+            }
+            (Ok(Became::Write(accesses)), Some(count)) if !self.can_be(count, accesses.len() as u64) => {
+                Err("it cannot have changed so many rows".to_owned())
+            }
+            _ => became,
         }
-        became
+    }
+
+    /// Whether a write of so many rows can be counted like this: MySQL counts rows that changed, or
+    /// those twice.
+    fn can_be(&self, count: u64, rows: u64) -> bool {
+        count == rows || self.translator.dialect.is_mysql() && count <= 2 * rows
     }
 
     fn count(&mut self, txn: TxnId, statement: &Statement, became: &Result<Became, String>) {

@@ -169,6 +169,17 @@ fn a_predicate_update_whose_rows_nobody_saw() {
     );
 }
 
+/// A regression: an INSERT of one row that had counted two became a write like any other, and such
+/// a log held.
+#[test]
+fn an_insert_that_counted_other_rows_stays_a_statement() {
+    let insert = r#""sql":"INSERT INTO t (id, v) VALUES (7, 5), (8, 5)","count":"#;
+    stays("postgresql-15", &format!("{insert}3"), "so many");
+    stays("postgresql-15", &format!("{insert}1"), "so many");
+    stays("mariadb-10.11", &format!("{insert}5"), "so many");
+    assert_eq!(rows("postgresql-15", SeenState::Stable, &[&format!("{insert}2")]).1, None);
+}
+
 #[test]
 fn mysql_counts_changes_and_locks_newer_rows() {
     let (ops, left) =

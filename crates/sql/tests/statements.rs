@@ -216,7 +216,8 @@ fn update_and_delete() {
         assert_eq!((outcome.matched, outcome.changed, outcome.writes.len()), (2, 2, 2));
         assert_eq!(rows(&mut database, "SELECT balance FROM accounts ORDER BY id"), "110; 50; 80; 0");
         let outcome = database.run("UPDATE accounts SET balance = 50 WHERE id = 2", &[]).unwrap();
-        assert_eq!((outcome.matched, outcome.changed), (1, 0));
+        let written = usize::from(!dialect.is_mysql());
+        assert_eq!((outcome.matched, outcome.changed, outcome.writes.len()), (1, 0, written));
         let outcome = database.run("DELETE FROM accounts WHERE balance < 60", &[]).unwrap();
         assert_eq!(outcome.matched, 2);
         assert_eq!(rows(&mut database, "SELECT COUNT(*) FROM accounts"), "2");

@@ -138,7 +138,12 @@ impl<'a> Changes<'a> {
     fn finish(self, rows: Vec<Vec<Value>>, matched: u64) -> Changed {
         let mut writes = self.writes;
         let changed = writes.iter().filter(|write| write.before != write.after).count() as u64;
-        writes.retain(|write| write.before.is_some() || write.after.is_some());
+        // MySQL does not write a row that stays as it is, and goes on reading it from its snapshot.
+        let skips = self.context.dialect.is_mysql();
+        writes.retain(|write| match skips {
+            true => write.before != write.after,
+            false => write.before.is_some() || write.after.is_some(),
+        });
         let ranks = vec![0; rows.len()];
         let outcome = Outcome {
             rows,

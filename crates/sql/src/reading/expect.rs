@@ -11,7 +11,9 @@ use crate::possible::{Numbers, Possible};
 use crate::reading::cast::Type;
 use crate::reading::database::Database;
 use crate::reading::expr::{Cmp, Expr, Slot};
-use crate::reading::plan::{Aggregate, AggregateKind, Group, Select, Source, SourceRows, TableId};
+use crate::reading::plan::{
+    Aggregate, AggregateKind, Group, Insert, InsertRows, Select, Source, SourceRows, TableId,
+};
 use crate::reading::statement::{Plan, Statement};
 use crate::reading::store::Key;
 use crate::reading::suppose::{Supposed, Truth};
@@ -83,9 +85,17 @@ impl Database {
             },
             Plan::Update(update) => Expected { count: met(&update.source), ..Expected::default() },
             Plan::Delete(delete) => Expected { count: met(&delete.source), ..Expected::default() },
+            Plan::Insert(insert) => Expected { count: inserted(insert), ..Expected::default() },
             _ => Expected::default(),
         }
     }
+}
+
+/// How many rows an INSERT writes at least and at most, where it lists them.
+fn inserted(insert: &Insert) -> Option<(u64, u64)> {
+    let InsertRows::Values(rows) = &insert.rows else { return None };
+    let most = rows.len() as u64;
+    Some((if insert.conflict.is_none() { most } else { 0 }, most))
 }
 
 struct Asker<'a> {
