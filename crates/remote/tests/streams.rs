@@ -59,7 +59,7 @@ fn listen(recorders: usize) -> (Listening, String) {
 }
 
 fn gather(listening: Listening) -> (Kept, Result<Gathered, String>) {
-    let mut kept = Kept::default();
+    let mut kept = Kept { until: i64::MIN, ..Kept::default() };
     let gathered = listening.gather(&mut kept);
     (kept, gathered)
 }
@@ -86,6 +86,9 @@ fn record(recorder: &Recorder, lines: u64, pause: Duration) -> Result<String, St
             format!("{{\"session\":{session},\"txn\":{txn},\"at\":[{before},{after}],\"begin\":true}}\n");
         recorder.write(line.as_bytes());
         recorder.promise(after);
+        if recorder.is_over() {
+            break;
+        }
     }
     recorder.end("");
     recorder.verdict()
@@ -108,7 +111,7 @@ fn cutting(to: String, life: Duration, cuts: usize) -> String {
                 }
                 _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
             };
-            let [one, two] = ends.map(|end| end.try_clone().expect("a third handle"));
+            let [one, two] = [&ends[0], &ends[1]].map(|end| end.try_clone().expect("a third handle"));
             thread::spawn(move || copy(client, two));
             thread::spawn(move || copy(server, one));
             if count < cuts {
