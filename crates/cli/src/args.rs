@@ -19,6 +19,7 @@ use self::named::{
 use crate::elle::ElleArgs;
 use crate::level::Asked;
 use crate::simulate::{self, Simulation};
+use crate::verify::VerifyArgs;
 use crate::{duration, limits, run, serve};
 
 /// Decides whether a recorded database history is possible under a promised isolation level, and
@@ -42,6 +43,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Relay the connections of an application to its database, record what it does, and decide
     Proxy(Box<ProxyArgs>),
+    /// Verify what recorders on several machines stream (`margay run --verify-at`), while they run
+    Verify(VerifyArgs),
     /// Decide whether a history is possible under an isolation level
     Check(CheckArgs),
     /// Re-check a certificate against its history, without any engine
@@ -206,6 +209,8 @@ pub struct RunArgs {
     /// and auto, the first of these that works
     #[arg(long, value_name = "NAME", default_value = "auto", requires = "certificate_recovery")]
     pub decoding_plugin: margay_recover::Plugin,
+    #[command(flatten)]
+    pub remote: run::remote::RemoteArgs,
     /// Write no report; by default it is margay-report.html, unless --report, --json or --quiet is
     /// given
     #[arg(long, conflicts_with = "report")]

@@ -13,7 +13,7 @@ use margay_report::text;
 use margay_report::view::Again;
 use margay_verdict::{Budget, Exhausted, Question, Verdict, Why, default_memory, wire};
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, CommonArgs, OutputArgs};
 #[cfg(feature = "cluster")]
 use crate::cluster::{self, Place};
 use crate::elle;
@@ -114,12 +114,23 @@ pub fn run(args: CheckArgs) -> Result<Status, Failure> {
 
 /// Writes and prints what is wanted.
 pub fn show(args: &CheckArgs, view: &ReportView, to_stdout: bool) -> Result<(), Failure> {
-    report::write(&args.output, &view.report)?;
-    if args.common.json {
+    print(&args.output, &args.common, args.stats, view, to_stdout)
+}
+
+/// The same by the options that any command may have.
+pub fn print(
+    output: &OutputArgs,
+    common: &CommonArgs,
+    stats: bool,
+    view: &ReportView,
+    to_stdout: bool,
+) -> Result<(), Failure> {
+    report::write(output, &view.report)?;
+    if common.json {
         terminal::print_json(&view.json())?;
-    } else if !args.common.quiet && !to_stdout {
+    } else if !common.quiet && !to_stdout {
         let paint = Paint::for_stdout();
-        let account = view.shown(paint, args.stats);
+        let account = view.shown(paint, stats);
         terminal::print(&text::closed(&account, &view.report, paint.inner()))?;
     }
     Ok(())

@@ -5,15 +5,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use margay_cluster::{Cluster, Generation, Hosts, Network, Token};
+use margay_cluster::{Cluster, Generation, Hosts, Network};
 
 use crate::args::CheckArgs;
-use crate::duration;
 use crate::failure::{Failure, Status};
-use crate::files;
-
-/// Where the token is if no file has it.
-const TOKEN: &str = "MARGAY_CLUSTER_TOKEN";
+use crate::{duration, files, token};
 
 #[derive(Args)]
 pub struct ClusterArgs {
@@ -80,13 +76,7 @@ fn network(args: &ClusterArgs, path: &PathBuf) -> Result<Network, Failure> {
         let last = hosts.count() - 1;
         return Err(name(path, format!("there is no process {process}: the hosts are numbered 0 to {last}")));
     }
-    let token = match (&args.token_file, std::env::var(TOKEN)) {
-        (Some(path), _) => Token::new(&files::read_text(path)?).map_err(|why| name(path, why)),
-        (None, Ok(text)) => Token::new(&text).map_err(|why| Failure::new(format!("{TOKEN}: {why}"))),
-        (None, Err(_)) => Err(Failure::new(format!(
-            "hosts need a token that all of them share: --token-file FILE, or the variable {TOKEN}"
-        ))),
-    };
+    let token = token::read(args.token_file.as_deref())?;
     let generation = Generation::Try(0);
-    Ok(Network { hosts, process, token: token?, patience: args.patience, generation })
+    Ok(Network { hosts, process, token, patience: args.patience, generation })
 }

@@ -19,7 +19,6 @@ pub enum Status {
     Unknown,
 }
 
-#[cfg(feature = "cluster")]
 impl Status {
     /// The status of this number, of a command that was run by another.
     pub fn of(number: u8) -> Self {

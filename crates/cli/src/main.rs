@@ -28,6 +28,8 @@ mod serve;
 mod simulate;
 mod stream;
 mod terminal;
+mod token;
+mod verify;
 mod view;
 
 use std::path::Path;
@@ -82,6 +84,7 @@ fn run(line: CommandLine) -> Result<Status, Failure> {
     match command {
         Command::Run(args) => run::run(*args),
         Command::Proxy(args) => proxy::run(&args),
+        Command::Verify(args) => verify::run(&args),
         Command::Check(args) => check::run(args),
         Command::Audit(args) => audit::run(args),
         Command::Elle(args) => elle::run(args),

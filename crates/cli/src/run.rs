@@ -8,6 +8,7 @@ mod evidence;
 mod follow;
 pub mod interrupt;
 pub mod record;
+pub mod remote;
 mod script;
 mod scripted;
 mod shortfall;
@@ -65,6 +66,9 @@ pub fn run(mut args: RunArgs) -> Result<Status, Failure> {
         Body::Steps(_) | Body::Program(_) => {}
     }
     args.workload = args.workload.with(Options { keys: args.keys, distribution: args.distribution });
+    if let Some(verifier) = &args.remote.verify_at {
+        return remote::run(&args, verifier);
+    }
     script::is_possible(&args)?;
     let kept = [args.record.as_deref(), args.certificate.as_deref()];
     let to_stdout = report::one_stream(args.common.json, &args.output, kept)?;

@@ -15,11 +15,12 @@ use margay_report::view::Again;
 use margay_stream::proof::{self, Audited as Proved, Late};
 use margay_stream::{End, Follower, Found, Part, Trouble, followed};
 use margay_verdict::{Budget, Certificate, Order, Question, Verdict, Why};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::args::{AuditArgs, CheckArgs};
+use crate::args::{AuditArgs, CheckArgs, CommonArgs, OutputArgs};
 use crate::failure::{Failure, Status};
 use crate::files;
+use crate::level::Asked;
 use crate::limits;
 use crate::progress::{Progress, ProgressState, rate};
 use crate::terminal;
@@ -27,7 +28,7 @@ use crate::view::{Frame, ReportView, Stats, one_line};
 use crate::{check, duration, memory};
 
 /// How often the follower looks at what is new.
-const BEAT: Duration = Duration::from_millis(250);
+pub const BEAT: Duration = Duration::from_millis(250);
 
 /// After how many lines it is asked whether there is enough to look at.
 const LINES: u64 = 512;
@@ -62,15 +63,16 @@ fn failed(trouble: Trouble) -> Failure {
     }
 }
 
-/// Where the proof is written; it takes its name when it is whole.
-struct Draft {
+/// Where a file is written; it takes its name when it is whole.
+pub struct Draft {
     path: PathBuf,
     draft: PathBuf,
     out: Arc<Mutex<BufWriter<File>>>,
 }
 
 impl Draft {
-    fn new(path: &Path) -> Result<Self, Failure> {
+    /// At this path.
+    pub fn new(path: &Path) -> Result<Self, Failure> {
         let mut draft = path.as_os_str().to_owned();
         draft.push(".margay-tmp");
         let file =
@@ -79,67 +81,184 @@ impl Draft {
         Ok(Self { path: path.to_owned(), draft: draft.into(), out })
     }
 
-    fn write(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
+    /// Writes more of it.
+    pub fn write(&self, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<(), Failure> {
         let written = write(&mut self.out.lock().unwrap_or_else(PoisonError::into_inner));
         written.map_err(|error| Failure::new(format!("{}: {error}", self.path.display())))
     }
 
     fn keep(self, transactions: u64) -> Result<(), Failure> {
         self.write(|out| proof::end(out, transactions))?;
+        self.take_name()
+    }
+
+    /// It is whole.
+    pub fn take_name(self) -> Result<(), Failure> {
+        self.write(|out| out.flush())?;
         self.write(|_| fs::rename(&self.draft, &self.path))
     }
 
-    fn drop(self) {
+    /// It never will be whole.
+    pub fn drop(self) {
         let _ = fs::remove_file(&self.draft);
-        terminal::warn(&format!("{}: not written, because there is no proof", self.path.display()));
+        terminal::warn(&format!("{}: not written, because it would not be whole", self.path.display()));
+    }
+}
+
+/// How a stream is followed, whatever command asks.
+pub struct Stream<'a> {
+    pub level: Asked,
+    pub horizon: Option<Duration>,
+    pub certificate: Option<&'a Path>,
+    pub subject: &'static str,
+    pub stats: bool,
+    pub common: &'a CommonArgs,
+    pub output: &'a OutputArgs,
+}
+
+/// A stream that is being followed.
+pub struct Following {
+    header: Vec<u8>,
+    start: Instant,
+    budget: Budget,
+    draft: Option<Draft>,
+    follower: Option<Follower<'static>>,
+    /// Why there is no follower.
+    outside: Option<String>,
+}
+
+impl Following {
+    /// Nothing has come but the header.
+    pub fn open(
+        stream: &Stream,
+        question: Question,
+        header: Vec<u8>,
+        budget: Budget,
+    ) -> Result<Self, Failure> {
+        let start = Instant::now();
+        let draft = stream.certificate.map(Draft::new).transpose()?;
+        let out = draft.as_ref().map(|draft| Arc::clone(&draft.out));
+        let sink = Box::new(move |part: &Part, left: &[u64]| match &out {
+            Some(out) => {
+                proof::write_part(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), part, left)
+            }
+            None => Ok(()),
+        });
+        let follower = Follower::new(question, &header, budget.clone(), sink);
+        let follower = match stream.horizon {
+            Some(horizon) => follower.and_then(|follower| follower.within(horizon)),
+            None => follower,
+        };
+        let (follower, outside) = match follower {
+            Ok(follower) => (Some(follower), None),
+            Err(Trouble::Outside(why)) => (None, Some(why)),
+            Err(input) => return Err(failed(input)),
+        };
+        if let (Some(draft), Some(follower)) = (&draft, &follower) {
+            draft.write(|out| proof::begin(out, &follower.head()))?;
+        }
+        Ok(Self { header, start, budget, draft, follower, outside })
+    }
+
+    /// The next line.
+    pub fn line(&mut self, line: &[u8]) -> Result<(), Failure> {
+        self.follower.as_mut().map_or(Ok(()), |follower| follower.line(line)).map_err(failed)
+    }
+
+    /// Everything has come that was called before this time.
+    pub fn advance(&mut self, until: i64, eager: bool) -> Result<(), Failure> {
+        if let Err(limit) = self.budget.poll() {
+            self.stop(&limit.to_string());
+        }
+        self.follower.as_mut().map_or(Ok(()), |follower| follower.advance(until, eager)).map_err(failed)
+    }
+
+    /// Whether time or memory is used up.
+    pub fn is_over(&self) -> bool {
+        self.budget.poll().is_err()
+    }
+
+    /// Stops, and why.
+    pub fn stop(&mut self, why: &str) {
+        if let Some(follower) = &mut self.follower {
+            follower.stop(why);
+        }
+    }
+
+    /// How many transactions are settled.
+    pub fn settled(&self) -> u64 {
+        self.follower.as_ref().map(Follower::progress).unwrap_or_default().settled
+    }
+
+    /// All has come.
+    pub fn finish(&mut self) -> Result<End, Failure> {
+        match &mut self.follower {
+            Some(follower) => follower.finish().map_err(failed),
+            None => Ok(End::Stopped(self.outside.clone().unwrap_or_default())),
+        }
+    }
+
+    /// Writes and prints the answer. Answers with it in a line, too.
+    pub fn answer(
+        self,
+        stream: &Stream,
+        question: Question,
+        end: End,
+        more: Option<(&str, Value)>,
+    ) -> Result<(Status, String), Failure> {
+        let settled = self.settled();
+        let Self { header, start, budget, draft, follower, .. } = self;
+        match draft {
+            Some(draft) if end == End::Whole => draft.keep(settled)?,
+            Some(draft) => draft.drop(),
+            None => {}
+        }
+        let found = follower.as_ref().and_then(Follower::found);
+        let stamped = follower.as_ref().is_some_and(|follower| follower.is_stamped());
+        let real_time = question.uses_real_time() || stamped;
+        let found = found.filter(|_| real_time);
+        let found = found.and_then(|found| Some((&found.window, proved(found, question, &budget)?)));
+        let (history, decision) = match found {
+            Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
+            None => (&headed(&header), decision(end, settled, start.elapsed())),
+        };
+        show(stream, question, history, &decision, follower.as_ref(), more)?;
+        Ok((check::status(&decision.verdict), in_a_line(&decision.verdict)))
+    }
+}
+
+fn in_a_line(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Holds(_) => "holds".to_owned(),
+        Verdict::Clean => "clean".to_owned(),
+        Verdict::Violated(findings) => findings
+            .first()
+            .map_or("violated".to_owned(), |first| format!("violated: {}", first.anomaly.name())),
+        Verdict::Unknown(why) => format!("unknown: {why}"),
     }
 }
 
 /// Follows standard input, and answers.
 pub fn check(args: &CheckArgs, question: Question) -> Result<Status, Failure> {
-    let start = Instant::now();
     let budget = limits::budget(args.common.timeout, args.common.memory);
-    let draft = args.certificate.as_deref().map(Draft::new).transpose()?;
-    let out = draft.as_ref().map(|draft| Arc::clone(&draft.out));
-    let sink = Box::new(move |part: &Part, left: &[u64]| match &out {
-        Some(out) => proof::write_part(&mut *out.lock().unwrap_or_else(PoisonError::into_inner), part, left),
-        None => Ok(()),
-    });
+    let stream = Stream {
+        level: args.level,
+        horizon: args.horizon,
+        certificate: args.certificate.as_deref(),
+        subject: "standard input",
+        stats: args.stats,
+        common: &args.common,
+        output: &args.output,
+    };
     let mut input = io::stdin().lock();
     let mut header = Vec::new();
     input.read_until(b'\n', &mut header).map_err(unreadable)?;
-    let follower = Follower::new(question, &header, budget.clone(), sink);
-    let follower = match args.horizon {
-        Some(horizon) => follower.and_then(|follower| follower.within(horizon)),
-        None => follower,
+    let mut following = Following::open(&stream, question, header, budget.clone())?;
+    let end = match &mut following.follower {
+        Some(follower) => follow(&mut input, follower, &budget, args.common.quiet)?,
+        None => following.finish()?,
     };
-    let (end, follower) = match follower {
-        Ok(mut follower) => {
-            if let Some(draft) = &draft {
-                draft.write(|out| proof::begin(out, &follower.head()))?;
-            }
-            (follow(&mut input, &mut follower, &budget, args.common.quiet)?, Some(follower))
-        }
-        Err(Trouble::Outside(why)) => (End::Stopped(why), None),
-        Err(input) => return Err(failed(input)),
-    };
-    let settled = follower.as_ref().map(Follower::progress).unwrap_or_default().settled;
-    match draft {
-        Some(draft) if end == End::Whole => draft.keep(settled)?,
-        Some(draft) => draft.drop(),
-        None => {}
-    }
-    let found = follower.as_ref().and_then(Follower::found);
-    let stamped = follower.as_ref().is_some_and(|follower| follower.is_stamped());
-    let real_time = question.uses_real_time() || stamped;
-    let found = found.filter(|_| real_time);
-    let found = found.and_then(|found| Some((&found.window, proved(found, question, &budget)?)));
-    let (history, decision) = match found {
-        Some((window, decision)) => (window, Decision { took: start.elapsed(), ..decision }),
-        None => (&headed(&header), decision(end, settled, start.elapsed())),
-    };
-    show(args, question, history, &decision, follower.as_ref())?;
-    Ok(check::status(&decision.verdict))
+    following.answer(&stream, question, end, None).map(|(status, _)| status)
 }
 
 /// Reads to the end.
@@ -244,37 +363,39 @@ fn decision(end: End, settled: u64, took: Duration) -> Decision {
 }
 
 fn show(
-    args: &CheckArgs,
+    stream: &Stream,
     question: Question,
     history: &History,
     decision: &Decision,
     follower: Option<&Follower<'_>>,
+    more: Option<(&str, Value)>,
 ) -> Result<(), Failure> {
     let progress = follower.map(Follower::progress).unwrap_or_default();
     let counts = follower.map(Follower::counts).unwrap_or_default();
     let stats = Stats::counted(counts, decision.took);
-    let audit = match &args.certificate {
+    let audit = match &stream.certificate {
         _ if !matches!(decision.verdict, Verdict::Holds(_)) => "`margay check` of a file keeps it".to_owned(),
         Some(file) => format!("again: margay audit HISTORY {}", file.display()),
         None => "--certificate FILE keeps the proof for margay audit".to_owned(),
     };
     let budget = Budget::unlimited();
     let frame = Frame {
-        subject: "standard input",
+        subject: stream.subject,
         budget: &budget,
         real_time: question.real_time,
         instants: question.instants,
         again: Again { command: None, audit, seed: None },
         curves: false,
     };
-    let mut view = ReportView::framed(history, args.level.name(), decision, stats, frame);
+    let mut view = ReportView::framed(history, stream.level.name(), decision, stats, frame);
     let mut told =
         json!({ "settled": progress.settled, "open": progress.open, "memory_bytes": progress.memory });
-    if let (Some(follower), Some(_)) = (follower, args.horizon) {
+    if let (Some(follower), Some(_)) = (follower, stream.horizon) {
         told["undecided"] = follower.undecided().into();
     }
     view.report.more.insert("follow".to_owned(), told);
-    check::show(args, &view, false)
+    view.report.more.extend(more.map(|(name, told)| (name.to_owned(), told)));
+    check::print(stream.output, stream.common, stream.stats, &view, false)
 }
 
 /// Whether the certificate is a proof that was streamed.

@@ -31,6 +31,7 @@ mod pulse;
 mod supervise;
 mod workers;
 
-pub use meet::{Hosts, Token};
+pub use margay_remote::Token;
+pub use meet::Hosts;
 pub use supervise::{Generation, supervise};
 pub use workers::{Cluster, Network, crossed};

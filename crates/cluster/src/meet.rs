@@ -2,10 +2,8 @@
 //!
 //! # Algorithm
 //! Each process listens at its own address, calls those of lower numbers, and waits for those of
-//! higher ones, until a deadline. On a new connection both say who they are, with a number drawn at
-//! random; then both prove that they know the token by a keyed hash (HMAC with SHA-256) of what
-//! they said and of the other's number. So the token does not cross, and nobody can say again what
-//! another one said. Whoever does not begin as a process of a cluster is sent away; whoever begins
+//! higher ones, until a deadline. On a new connection both say who they are and prove that they know
+//! the token ([`greet`]); no two processes say the same number. Whoever does not begin as a process of a cluster is sent away; whoever begins
 //! so and is wrong is an error that names it.
 //!
 //! # Invariants
@@ -15,14 +13,13 @@
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use margay_history::{History, NameId, ValueId};
 use margay_mirror::Mechanisms;
-use sha2::{Digest, Sha256};
+use margay_remote::{Token, greet};
 
 use crate::workers::Network;
 
@@ -65,45 +62,6 @@ impl Hosts {
 impl fmt::Display for Hosts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.join("\n"))
-    }
-}
-
-/// What all processes know and nobody else.
-#[derive(Clone)]
-pub struct Token(Vec<u8>);
-
-impl Token {
-    /// The text without space around it.
-    ///
-    /// # Errors
-    /// When it is too short to be a secret.
-    pub fn new(text: &str) -> Result<Self, String> {
-        match text.trim().as_bytes() {
-            short if short.len() < 16 => Err("the token is shorter than 16 characters".to_owned()),
-            token => Ok(Self(token.to_vec())),
-        }
-    }
-
-    /// A keyed hash: HMAC with SHA-256.
-    fn sign(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut key = [0; 64];
-        match self.0.len() {
-            0..=64 => key[..self.0.len()].copy_from_slice(&self.0),
-            _ => key[..32].copy_from_slice(&Sha256::digest(&self.0)),
-        }
-        let mut inner = Sha256::new();
-        inner.update(key.map(|byte| byte ^ 0x36));
-        parts.iter().for_each(|part| inner.update(part));
-        let mut outer = Sha256::new();
-        outer.update(key.map(|byte| byte ^ 0x5C));
-        outer.update(inner.finalize());
-        outer.finalize().into()
-    }
-}
-
-impl fmt::Debug for Token {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a token")
     }
 }
 
@@ -153,9 +111,6 @@ pub(crate) struct Met {
 
 const MAGIC: &[u8; 16] = b"margay-cluster-1";
 
-/// Nobody says more about itself.
-const LONGEST: usize = 1 << 16;
-
 /// What a connection is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum For {
@@ -171,12 +126,11 @@ struct Hello {
     processes: usize,
     what: For,
     subject: Subject,
-    nonce: [u8; 16],
 }
 
 impl Hello {
     fn to_bytes(&self) -> Vec<u8> {
-        let Self { version, process, processes, what, subject, nonce } = self;
+        let Self { version, process, processes, what, subject } = self;
         let fields = [
             version.clone(),
             process.to_string(),
@@ -186,14 +140,11 @@ impl Hello {
             subject.history.to_string(),
             subject.mechanisms.clone(),
         ];
-        let mut out = nonce.to_vec();
-        out.extend(fields.join("\n").into_bytes());
-        out
+        fields.join("\n").into_bytes()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (nonce, rest) = bytes.split_first_chunk::<16>()?;
-        let mut fields = std::str::from_utf8(rest).ok()?.split('\n');
+        let mut fields = std::str::from_utf8(bytes).ok()?.split('\n');
         let version = fields.next()?.to_owned();
         let mut number = || fields.next()?.parse::<u64>().ok();
         let (process, processes) = (number()? as usize, number()? as usize);
@@ -205,7 +156,7 @@ impl Hello {
         let (workers, history) = (number()? as usize, number()?);
         let mechanisms = fields.next()?.to_owned();
         let subject = Subject { workers, mechanisms, history };
-        Some(Self { version, process, processes, what, subject, nonce: *nonce })
+        Some(Self { version, process, processes, what, subject })
     }
 }
 
@@ -238,7 +189,7 @@ pub(crate) fn meet(network: &Network, subject: &Subject) -> Result<Met, String> 
     while let Some(missing) = (me + 1..hosts.len()).find(|p| streams[*p].iter().any(Option::is_none)) {
         let late = || format!("{} (process {missing}) does not answer", hosts[missing]);
         let Some(stream) = accept(&listener, deadline) else { return Err(late()) };
-        let hello = match greet(&stream, network, subject, None, deadline) {
+        let hello = match introduce(&stream, network, subject, None, deadline) {
             Ok(hello) => hello,
             Err(No::Stranger) => continue,
             Err(No::Wrong(why)) => return Err(why),
@@ -292,7 +243,7 @@ fn call(
         let connected =
             addresses.into_iter().find_map(|address| TcpStream::connect_timeout(&address, left).ok());
         if let Some(stream) = connected {
-            match greet(&stream, network, subject, Some((process, what)), deadline) {
+            match introduce(&stream, network, subject, Some((process, what)), deadline) {
                 Ok(_) => return Ok(stream),
                 Err(No::Wrong(why)) => return Err(why),
                 Err(No::Stranger) => {}
@@ -315,7 +266,7 @@ fn accept(listener: &TcpListener, deadline: Instant) -> Option<TcpStream> {
 }
 
 /// Both say who they are and prove it. Whoever calls knows whom and what for.
-fn greet(
+fn introduce(
     stream: &TcpStream,
     network: &Network,
     subject: &Subject,
@@ -335,28 +286,15 @@ fn greet(
         processes: network.hosts.count(),
         what: called.map_or(For::Letters, |(_, what)| what),
         subject: subject.clone(),
-        nonce: random(),
     };
-    let said = mine.to_bytes();
-    let mut out = MAGIC.to_vec();
-    out.extend((said.len() as u32).to_le_bytes());
-    out.extend(&said);
-    let mut both = stream;
-    both.write_all(&out).map_err(stranger)?;
-    let heard = hear(stream).ok_or(No::Stranger)?;
-    let other = Hello::from_bytes(&heard)
+    let greeting = greet(stream, MAGIC, &network.token, &mine.to_bytes()).map_err(stranger)?;
+    let other = Hello::from_bytes(&greeting.said)
         .ok_or_else(|| No::Wrong(format!("{}: no greeting of this version", peer(stream))))?;
-    both.write_all(&network.token.sign(&[&said, &other.nonce])).map_err(stranger)?;
-    let mut proof = [0; 32];
-    both.read_exact(&mut proof).map_err(stranger)?;
-    let expected = network.token.sign(&[&heard, &mine.nonce]);
-    // All bytes are compared, so that how long it takes tells nothing.
-    let differ = proof.iter().zip(expected).fold(0, |all, (a, b)| all | (a ^ b));
     let name = match network.hosts.0.get(other.process) {
-        Some(host) if differ == 0 => format!("{host} (process {})", other.process),
+        Some(host) if greeting.known => format!("{host} (process {})", other.process),
         _ => peer(stream),
     };
-    if let Some(why) = wrong(&mine, &other, differ == 0, called) {
+    if let Some(why) = wrong(&mine, &other, greeting.known, called) {
         return Err(No::Wrong(format!("{name} {why}")));
     }
     stream.set_read_timeout(None).map_err(stranger)?;
@@ -391,20 +329,6 @@ fn wrong(mine: &Hello, other: &Hello, known: bool, called: Option<(usize, For)>)
     Some(why)
 }
 
-/// What the other one says, if it is of a cluster.
-fn hear(mut stream: &TcpStream) -> Option<Vec<u8>> {
-    let (mut magic, mut length) = ([0; 16], [0; 4]);
-    stream.read_exact(&mut magic).ok()?;
-    if magic != *MAGIC {
-        return None;
-    }
-    stream.read_exact(&mut length).ok()?;
-    let length = u32::from_le_bytes(length) as usize;
-    let mut heard = vec![0; Some(length).filter(|length| *length <= LONGEST)?];
-    stream.read_exact(&mut heard).ok()?;
-    Some(heard)
-}
-
 /// Whether the other end of a connection on which nothing has been said yet is there no more.
 fn is_gone(stream: &TcpStream) -> bool {
     let _ = stream.set_nonblocking(true);
@@ -420,38 +344,9 @@ fn peer(stream: &TcpStream) -> String {
     stream.peer_addr().map_or_else(|_| "somebody".to_owned(), |address| address.to_string())
 }
 
-/// A number that nobody can foresee: the system's, mixed with the keys that Rust draws for its
-/// tables.
-fn random() -> [u8; 16] {
-    let mut system = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut system));
-    let drawn =
-        std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), (read.is_ok(), Instant::now()));
-    for (byte, more) in system.iter_mut().zip(drawn.to_le_bytes()) {
-        *byte ^= more;
-    }
-    system
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_keyed_hash_is_that_of_the_standard() {
-        // RFC 4231, test case 1.
-        let token = Token(vec![0x0B; 20]);
-        let hex: String = token.sign(&[b"Hi There"]).iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
-        // Test case 6: a key that is longer than a block.
-        let token = Token(vec![0xAA; 131]);
-        let hex: String = token
-            .sign(&[b"Test Using Larger Than Block-Size Key", b" - Hash Key First"])
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
-        assert_eq!(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-    }
 
     #[test]
     fn hosts_are_lines() {
@@ -471,8 +366,8 @@ mod tests {
 
     fn hello() -> Hello {
         let subject = Subject { workers: 3, mechanisms: "Mechanisms { .. }".to_owned(), history: u64::MAX };
-        let (version, nonce) = ("1.2.3".to_owned(), [7; 16]);
-        Hello { version, process: 1, processes: 4, what: For::Pulses, subject, nonce }
+        let version = "1.2.3".to_owned();
+        Hello { version, process: 1, processes: 4, what: For::Pulses, subject }
     }
 
     #[test]

@@ -111,11 +111,12 @@ impl<'a> Client<'a> {
 
     /// One connection for each level; each transaction takes one.
     fn work(&mut self, mut connections: Vec<Box<dyn Connection + 'a>>) {
-        let (job, clients) = (self.shared.job, u64::from(self.shared.job.clients));
+        let (job, all) = (self.shared.job, self.shared.all);
+        let clients = u64::from(all);
         let mut levels = Rng::new(job.seed, 9 << 32 | u64::from(self.number));
         let mut source = self.source();
         let (mut next, mut tries) = (source.next(), 0);
-        for index in 0..job.share(self.number) {
+        for index in 0..job.share(self.number, all) {
             self.wait_for_collector();
             if self.is_over() {
                 return;
@@ -164,7 +165,7 @@ impl<'a> Client<'a> {
     }
 
     fn source(&self) -> Source {
-        let (job, clients) = (self.shared.job, self.shared.job.clients);
+        let (job, clients) = (self.shared.job, self.shared.all);
         match self.shared.program {
             Some(program) => Source::Script(program.client(job.seed, self.number, clients)),
             None => Source::Plans(job.workload.plans(job.seed, self.number, clients)),

@@ -19,7 +19,7 @@ use crate::live::{Live, Verified};
 use crate::statements::{Statements, declare};
 use crate::statistics::{Thread, memory};
 use crate::trace::{Chunk, Tape};
-use crate::{Mechanisms, Monitor};
+use crate::{Mechanisms, Monitor, Team};
 
 /// How long the collector rests.
 const REST: Duration = Duration::from_millis(10);
@@ -56,6 +56,7 @@ pub(crate) struct Collector<'a> {
     lines: Option<Lines<'a>>,
     live: Option<(Live, Statements)>,
     feed: Option<Feed>,
+    team: Option<&'a dyn Team>,
     /// When each client's open transaction began.
     begun: Vec<i64>,
     patience: Patience<'a>,
@@ -87,7 +88,13 @@ impl<'a> Collector<'a> {
         let live = mechanisms.map(|mechanisms| mirror(&mechanisms, tapes.len(), start, history.builder()));
         let begun = vec![0; tapes.len()];
         let (chunk, last, feed) = (Chunk::default(), None, None);
-        Ok(Self { tapes, monitor, clock, chunk, history, lines, live, feed, begun, patience, last })
+        let team = None;
+        Ok(Self { tapes, monitor, clock, chunk, history, lines, live, feed, team, begun, patience, last })
+    }
+
+    /// Tells other machines how far the recording is.
+    pub fn with(self, team: Option<&'a dyn Team>) -> Self {
+        Self { team, ..self }
     }
 
     /// Passes what is collected on to a follower, if there is one.
@@ -129,14 +136,23 @@ impl<'a> Collector<'a> {
         if let Some(feed) = &mut self.feed {
             feed.pass(until);
         }
+        let mut written = until.min(began);
         if let Some(lines) = &mut self.lines {
-            lines.pass(began).map_err(not_written)?;
+            written = written.min(lines.pass(began).map_err(not_written)?);
         }
         if over {
             self.patience.begins();
         }
         self.verify(began);
-        self.monitor.has_collected(began);
+        let mut verified = began;
+        if let Some(team) = self.team {
+            team.promise(written);
+            verified = verified.min(team.verified());
+            if team.is_over() {
+                self.monitor.stop();
+            }
+        }
+        self.monitor.has_collected(verified);
         Ok(over)
     }
 

@@ -41,9 +41,9 @@ impl Job {
         Setting { clients, keys: workload.keys(), domain: workload.domain(), seed }
     }
 
-    /// How many transactions client number `client` may begin.
-    pub(crate) fn share(&self, client: u32) -> u64 {
-        let clients = u64::from(self.clients);
+    /// How many transactions client number `client` of all `clients` may begin.
+    pub(crate) fn share(&self, client: u32, clients: u32) -> u64 {
+        let clients = u64::from(clients);
         self.transactions.map_or(u64::MAX, |all| all / clients + u64::from(u64::from(client) < all % clients))
     }
 

@@ -27,6 +27,7 @@ pub mod script;
 pub mod scripted;
 mod statements;
 mod statistics;
+mod team;
 mod trace;
 mod turns;
 
@@ -51,6 +52,7 @@ pub use monitor::{Counts, Monitor, Phase, Progress};
 pub use statements::{MirrorInput, Statements, declare};
 use statistics::Thread;
 pub use statistics::{PART, Point, Statistics};
+pub use team::Team;
 use trace::Tape;
 
 /// A server that was killed and does not come back within this time is taken for dead.
@@ -76,6 +78,9 @@ pub struct Extras<'a> {
     pub silence: Option<Duration>,
     /// Whether nothing is recorded at all: only how fast clients are is of interest.
     pub silent: bool,
+    /// Other machines that run the same job at the same time. All of them together have as many
+    /// clients as a job has, times their number, and as many transactions as the job has.
+    pub team: Option<&'a dyn Team>,
 }
 
 /// What came of a run.
@@ -154,6 +159,9 @@ struct Shared<'a> {
     silent: bool,
     max_lag: Option<Duration>,
     silence: Duration,
+    /// The number of the first client here, and how many there are on all machines.
+    first: u32,
+    all: u32,
     ready: Barrier,
     /// The first thing that no client can go on with.
     failure: Mutex<Option<String>>,
@@ -178,13 +186,20 @@ pub fn run(
 ) -> Result<Recording, String> {
     fits(database, job)?;
     let program = job.workload.program();
-    let start = start(database, job, program.as_deref());
+    let team = extras.team;
+    let (machine, machines) = team.map_or((0, 1), Team::place);
+    let (first, all) = (machine * job.clients, machines * job.clients);
+    let start = start(database, job, all, program.as_deref());
+    let prepares = team.map_or(Ok(true), Team::may_prepare)?;
     match program {
+        _ if !prepares => {}
         Some(_) => database.prepare_sql(&job.own_name, &start.schema)?,
         None => database.prepare(&job.own_name, &start)?,
     }
+    team.map_or(Ok(()), Team::begin)?;
     // Clients begin together, and so does who harms the server.
-    let (clock, ready) = (Instant::now(), Barrier::new(job.clients as usize + 1));
+    let clock = team.map_or_else(Instant::now, Team::clock);
+    let ready = Barrier::new(job.clients as usize + 1);
     let program = program.as_deref();
     let shared = Shared {
         database,
@@ -196,15 +211,26 @@ pub fn run(
         silent: extras.silent,
         max_lag: extras.max_lag,
         silence: extras.silence.unwrap_or(silence(job)),
+        first,
+        all,
         ready,
         failure: Mutex::new(None),
     };
     let recording = record(&shared, &start, extras);
+    let failure = shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(team) = team {
+        let why = failure.as_ref().or(recording.as_ref().err());
+        team.end(why.map_or("", String::as_str));
+        if prepares {
+            team.wait_for_others();
+        }
+    }
     match program {
+        _ if !prepares => {}
         Some(_) => database.clean_up_sql(&start.schema),
         None => database.clean_up(),
     }
-    match shared.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match failure {
         Some(why) => Err(why),
         None => recording,
     }
@@ -237,7 +263,7 @@ fn silence(job: &Job) -> Duration {
 
 fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Recording, String> {
     let tapes: Vec<Tape> = (0..shared.job.clients).map(|_| Tape::new(shared.silent)).collect();
-    let Extras { output, mechanisms, follower, patience, .. } = extras;
+    let Extras { output, mechanisms, follower, patience, team, .. } = extras;
     let (over, gone, itself) = (AtomicBool::new(false), OnceLock::new(), OnceLock::new());
     let patience = Patience { limit: patience, gone: &gone };
     let interrupt = follower.as_ref().map(|follower| follower.interrupt());
@@ -245,7 +271,8 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
     let (feed, follow) = connected.transpose()?.unzip();
     let collector =
         Collector::new(&tapes, shared.monitor, shared.clock, start, output, mechanisms, patience)?
-            .feeding(feed);
+            .feeding(feed)
+            .with(team);
     let (collected, meanwhile, spans, harmed, followed) = thread::scope(|scope| -> Result<_, String> {
         let follow = follow.map(|follow| scope.spawn(move || follow.run(shared.monitor, patience)));
         let collect = || {
@@ -256,7 +283,7 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
         let collector = collector.map_err(|error| format!("no thread for the collector: {error}"))?;
         let harm = scope.spawn(|| harm::inflict(shared, &over));
         let spawn = |(client, tape)| scope.spawn(move || Client::run(shared, client, tape));
-        let threads: Vec<_> = (0..).zip(&tapes).map(spawn).collect();
+        let threads: Vec<_> = (shared.first..).zip(&tapes).map(spawn).collect();
         let spans: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
         // A client that panicked has not said that it is gone.
         tapes.iter().for_each(Tape::close);
@@ -298,8 +325,8 @@ fn record(shared: &Shared<'_>, start: &Start, extras: Extras<'_>) -> Result<Reco
 }
 
 /// The initial state is the one of the simulated databases, or the program's.
-fn start(database: &dyn Database, job: &Job, program: Option<&dyn Program>) -> Start {
-    let setting = Job::setting(&job.workload, job.clients, job.seed);
+fn start(database: &dyn Database, job: &Job, clients: u32, program: Option<&dyn Program>) -> Start {
+    let setting = Job::setting(&job.workload, clients, job.seed);
     let (dbms, version) = database.identity();
     let level = level_name(&job.own_name);
     if let Some(program) = program {

@@ -19,8 +19,8 @@ use crate::collect::Output;
 pub(crate) struct Lines<'a> {
     out: Output<'a>,
     sink: JsonSink<Vec<u8>>,
-    /// Lines that wait, each with when its operation ended.
-    held: Vec<(i64, Vec<u8>)>,
+    /// Lines that wait, each with when its operation ended and was called.
+    held: Vec<(i64, i64, Vec<u8>)>,
 }
 
 impl<'a> Lines<'a> {
@@ -36,17 +36,18 @@ impl<'a> Lines<'a> {
 
     pub fn op(&mut self, op: Recorded<'_>) -> io::Result<()> {
         self.sink.op(op)?;
-        self.held.push((op.after, self.sink.take()));
+        self.held.push((op.after, op.before, self.sink.take()));
         Ok(())
     }
 
-    /// Writes all operations that ended until then.
-    pub fn pass(&mut self, until: i64) -> io::Result<()> {
+    /// Writes all operations that ended until then. Answers when the first of the others was called.
+    pub fn pass(&mut self, until: i64) -> io::Result<i64> {
         self.held.sort_by_key(|line| line.0);
         let ready = self.held.partition_point(|line| line.0 <= until);
-        let lines: Vec<u8> = self.held.drain(..ready).flat_map(|line| line.1).collect();
+        let lines: Vec<u8> = self.held.drain(..ready).flat_map(|line| line.2).collect();
         self.out.write_all(&lines)?;
-        self.out.flush()
+        self.out.flush()?;
+        Ok(self.held.iter().map(|line| line.1).min().unwrap_or(i64::MAX))
     }
 }
 

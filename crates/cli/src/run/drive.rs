@@ -96,7 +96,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
         let (max_lag, silence) = (args.max_lag, args.give_up_after);
         let follower =
             followed.map(|level| Box::new(Live::new(level, args.horizon, order.clone())) as Box<dyn Follows>);
-        let extras = Extras { output, mechanisms, follower, max_lag, patience, silence, silent: false };
+        let extras = Extras { output, mechanisms, follower, max_lag, patience, silence, ..Extras::default() };
         let recording = margay_runner::run(database, &job, &monitor, extras).map_err(failed)?;
         subject.recover(recording, record, quiet)?
     };
@@ -143,7 +143,7 @@ pub fn target(args: &RunArgs) -> Target {
 
 /// The levels that transactions are begun at, in the database's words, and what it promises to all
 /// of them. The one whose promise it is comes first.
-fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level), String> {
+pub fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level), String> {
     let Some(first) = args.level.first() else {
         return choose_level(database, None).map(|(own, level)| (vec![own], level));
     };
@@ -162,7 +162,7 @@ fn levels(database: &dyn Database, args: &RunArgs) -> Result<(Vec<String>, Level
     Ok((names, promised))
 }
 
-fn job(args: &RunArgs, mut levels: Vec<String>) -> Job {
+pub fn job(args: &RunArgs, mut levels: Vec<String>) -> Job {
     let limited = args.transactions.is_some() || args.duration.is_some();
     let others = levels.split_off(1);
     Job {
@@ -184,7 +184,7 @@ fn live_mechanisms(database: &dyn Database, job: &Job) -> Option<Mechanisms> {
 }
 
 /// What is shown while clients run, and while verification catches up.
-fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> ProgressState + Send + 'static {
+pub fn live_line(monitor: &Arc<Monitor>, job: &Job) -> impl Fn() -> ProgressState + Send + 'static {
     let monitor = Arc::clone(monitor);
     let (many, long) = (job.transactions, job.duration);
     move || {
