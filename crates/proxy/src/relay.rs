@@ -404,11 +404,12 @@ impl Relay {
         let Connection { number, session, lane, database, unrecorded, ready, .. } = connection;
         let mut is_blind = false;
         for event in session.events() {
-            let about = database.as_ref().map(|database| lock(&database.about));
-            match (&event, about) {
-                (Event::Backend(pid), Some(mut about)) => drop(about.backends.insert(*pid)),
-                (Event::Ready(..), Some(mut about)) => {
-                    about.accepted += u64::from(!std::mem::replace(ready, true));
+            match (&event, database.as_ref().map(|database| &database.about)) {
+                (Event::Backend(pid), Some(about)) => drop(lock(about).backends.insert(*pid)),
+                (Event::Ready(..), Some(_)) if *ready => {}
+                (Event::Ready(..), Some(about)) => {
+                    lock(about).accepted += 1;
+                    *ready = true;
                 }
                 // What the server has refused needs no note.
                 (Event::Ready(..), None) => {
@@ -419,8 +420,8 @@ impl Relay {
                 (Event::Parameter(name, value), Some(_)) if name == "in_hot_standby" && value == "on" => {
                     *unrecorded = Some("a session of a standby was not recorded".to_owned());
                 }
-                (Event::Blind(why), Some(mut about)) => {
-                    about.concerns.push(blind(*number, why));
+                (Event::Blind(why), Some(about)) => {
+                    lock(about).concerns.push(blind(*number, why));
                     is_blind = true;
                 }
                 _ => {}
@@ -453,7 +454,8 @@ pub(crate) fn blind(number: u64, why: &str) -> String {
 /// that.
 fn mentions_database(bytes: &[u8]) -> bool {
     const WORD: &[u8] = b"database";
-    bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
+    let is_word = |window: &[u8]| window[0] | 0x20 == WORD[0] && window.eq_ignore_ascii_case(WORD);
+    bytes.len() < 2048 && bytes.windows(WORD.len()).any(is_word)
 }
 
 /// The level that a session begins with: what its startup message asks for, or the server's
