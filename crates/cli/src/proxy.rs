@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 use margay::Choice;
 use margay_drivers::Target;
 use margay_formats::Format;
-use margay_proxy::{Options, Output, Outputs, Proxy, Recorded, Secrecy, united};
+use margay_proxy::{Limit, Options, Output, Outputs, Proxy, Recorded, Secrecy, united};
 use margay_runner::Monitor;
+use margay_verdict::default_memory;
 
 use crate::args::ProxyArgs;
 use crate::check;
@@ -30,7 +31,7 @@ use crate::failure::{Failure, Status};
 use crate::progress::{Progress, ProgressState};
 use crate::run::interrupt::{Ending, Interrupts};
 use crate::run::record;
-use crate::{files, report, terminal};
+use crate::{files, limits, report, terminal};
 
 /// Where clients connect when nobody says, and no command is started.
 const PORT: u16 = 6432;
@@ -71,6 +72,16 @@ pub fn run(args: &ProxyArgs) -> Result<Status, Failure> {
     expectation.status(&judgement.aside, check::status(verdict))
 }
 
+/// Recording may take half of the memory; the other half is for the check.
+fn limit(memory: Option<u64>) -> Option<Limit> {
+    let half = memory.or_else(default_memory)? / 2;
+    let budget = limits::budget(None, Some(half));
+    Some(Box::new(move || {
+        let ended = budget.poll_now().is_err();
+        ended.then(|| format!("the recording ended when it took {} MiB, half of --memory", half >> 20))
+    }))
+}
+
 /// Relays until the command has ended, or somebody interrupts.
 fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
     let (Target::Postgres(url) | Target::Mysql(url)) = &args.target else {
@@ -93,6 +104,7 @@ fn relay(args: &ProxyArgs) -> Result<Done, Failure> {
         unit_field: args.unit.clone(),
         outputs,
         secrecy: Secrecy::new(args.hash_values, &args.redact).map_err(Failure::new)?,
+        limit: limit(args.common.memory),
     };
     let proxy = {
         let _progress =

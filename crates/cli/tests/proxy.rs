@@ -85,6 +85,38 @@ fn pgbench_is_followed_as_a_whole() {
     }
 }
 
+/// Statements of a shape are one text with parameters, however the client sends them.
+#[test]
+fn literals_are_recorded_as_parameters() {
+    let Some(server) = server(SHOP) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("run.jsonl");
+    let record = path.to_str().expect("text");
+    let sales = "BEGIN; UPDATE stock SET left_over = left_over - 1 WHERE id = 1; \
+                 UPDATE stock SET left_over = left_over + -2 WHERE id = 2; \
+                 UPDATE stock SET left_over = 7 WHERE id IN (1, 2) AND left_over < 3; COMMIT";
+    behind(&server, &["--record", record], &["psql", "-qX", "-c", sales]).expect(0);
+    let kept = fs::read_to_string(&path).expect("a recording");
+    for line in [
+        r#""sql":"UPDATE stock SET left_over = left_over - $1 WHERE id = $2","params":[1,1]"#,
+        r#""sql":"UPDATE stock SET left_over = left_over + $1 WHERE id = $2","params":[-2,2]"#,
+        r#""sql":"UPDATE stock SET left_over = $1 WHERE id IN ($2, $3) AND left_over < $4","params":[7,1,2,3]"#,
+    ] {
+        assert!(kept.contains(line), "{line} is not in {kept}");
+    }
+}
+
+#[test]
+fn recording_ends_at_its_share_of_memory_and_the_application_goes_on() {
+    let Some(server) = server(SHOP) else { return };
+    let sale = format!("psql -qX -c 'UPDATE stock SET left_over = left_over - 1' {}", "$DATABASE_URL");
+    let run =
+        behind(&server, &["--memory", "2M"], &["sh", "-c", &format!("{sale}; sleep 1; {sale}; echo sold")]);
+    let run = run.expect(3);
+    assert!(run.stdout.contains("sold"), "{} {}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("the recording ended when it took 1 MiB"), "{}", run.stdout);
+}
+
 /// Two customers read the stock, and both write what is left.
 fn sell_twice(url: &str, lock: &str) {
     let (mut one, mut other) = (direct(url), direct(url));

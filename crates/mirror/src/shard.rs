@@ -438,6 +438,14 @@ impl Shard {
         };
         let is_other = |(version, other): &&(Version, Fact)| *version != Version::Of(txn) && other.changes();
         let others = || versions.iter().filter(is_other);
+        let facts = || others().map(|(_, other)| other);
+        let previous = facts().filter(|other| other.before(mine)).max_by_key(|other| other.installed.before);
+        let next = facts().filter(|other| mine.before(other)).min_by_key(|other| other.installed.after);
+        // The nearest version comes between most others and this one, so it is asked first.
+        let follows = |a: &Fact, c: &Fact, nearest: Option<&Fact>| {
+            let between = |b: &Fact| a.before(b) && b.before(c);
+            !nearest.is_some_and(between) && !facts().any(between)
+        };
         for (version, other) in others() {
             let Version::Of(other_txn) = *version else { continue };
             if clash(mine, other) && (other.installed.after, other_txn) < (ended.answered, txn) {
@@ -449,11 +457,10 @@ impl Shard {
             ordered.ww.count(later || earlier, by_time);
             // Who is judged later looks for this one then.
             let judged = other.installed.after <= ended.answered;
-            if later && judged && !others().any(|(_, between)| mine.before(between) && between.before(other))
-            {
+            if later && judged && follows(mine, other, next) {
                 depend(txn, other_txn, Reason::Write { object }, false);
             }
-            if earlier && !others().any(|(_, between)| other.before(between) && between.before(mine)) {
+            if earlier && follows(other, mine, previous) {
                 depend(other_txn, txn, Reason::Write { object }, false);
             }
         }
@@ -463,8 +470,6 @@ impl Shard {
             ordered.alarms.push(Alarm { place: (place.0, Of::Write, place.1, object), txns, broken });
         }
         let changes = |saw: Saw, fact: &Fact| saw.is_changed_by(object, &fact.pattern, fixed.world);
-        let previous = others().map(|(_, other)| other).filter(|other| other.before(mine));
-        let previous = previous.max_by_key(|other| other.installed.before);
         let live = |r: &&Reader| r.txn != txn && r.number >= fixed.forgotten;
         for &Reader { txn: from, op, version, saw, by, sole, .. } in record.readers.iter().filter(live) {
             // Explaining knew of the others already, but perhaps not yet whether they are direct.

@@ -522,7 +522,8 @@ impl Lines {
         if ready == 0 {
             return Ok(());
         }
-        let lines: Vec<u8> = self.held.drain(..ready).flat_map(|lines| lines.1).collect();
+        let mut lines = Vec::new();
+        self.held.drain(..ready).for_each(|(_, held)| lines.extend_from_slice(&held));
         self.out.write_all(&lines)?;
         self.out.flush()
     }

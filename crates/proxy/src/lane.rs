@@ -23,20 +23,16 @@
 //! What is recorded is what happened, or less. Where less would be wrong (a write that is not
 //! understood), an opaque statement stands in its place, about which engines know nothing.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use margay_wire::{Event, Executed, Outcome, Refusal, Severity, Times};
 
 use crate::level::OwnLevel;
+use crate::literals::Readings;
 use crate::pieces::{Grammar, without_secrets};
 use crate::text::{Verb, may_set_level, split, verb};
 use crate::transaction::{Ended, OPAQUE, Op, Outstanding, Statements, Transaction};
 use crate::units::unit_of;
-
-/// So many texts of a connection are remembered, and none that is longer.
-const MAX_KNOWN: usize = 256;
-const MAX_KNOWN_LENGTH: usize = 2048;
 
 /// What is read of a statement's text, once for all its executions.
 #[derive(Debug)]
@@ -78,8 +74,7 @@ pub(crate) struct Lane {
     /// The level of transactions that name none, at the beginning and now.
     levels: [Option<OwnLevel>; 2],
     open: Option<Open>,
-    /// Statements of the extended protocol, which are executed again and again.
-    known: HashMap<Arc<str>, Arc<Reading>>,
+    known: Readings<Reading>,
     /// The field of comments that names units, and what the latest statement says there.
     unit_field: Option<Arc<str>>,
     unit: Option<Arc<str>>,
@@ -94,7 +89,7 @@ impl Lane {
             session,
             levels: [level; 2],
             open: None,
-            known: HashMap::new(),
+            known: Readings::new(Grammar::Postgres),
             unit_field,
             unit: None,
             planned: None,
@@ -148,20 +143,18 @@ impl Lane {
             return self.statement(&Reading::new(OPAQUE), executed);
         };
         if let Some(known) = self.known.get(&text) {
-            return self.statement(&Arc::clone(known), executed);
+            return self.statement(&known, executed);
         }
-        let reading = match split(&text).as_slice() {
-            [] => return,
-            [one] => Reading::new(one),
-            _ => Reading::new(OPAQUE),
-        };
-        if self.known.len() == MAX_KNOWN {
-            self.known.clear();
+        match split(&text).as_slice() {
+            [] => {}
+            [one] => self.piece(one, executed),
+            _ => self.statement(&Reading::new(OPAQUE), executed),
         }
-        let reading = Arc::new(reading);
-        if text.len() <= MAX_KNOWN_LENGTH {
-            self.known.insert(text, Arc::clone(&reading));
-        }
+    }
+
+    /// One statement.
+    fn piece(&mut self, text: &str, mut executed: Executed) {
+        let reading = self.known.read(text, &mut executed, Reading::new);
         self.statement(&reading, executed);
     }
 
@@ -180,7 +173,7 @@ impl Lane {
             all.drain(..all.len().saturating_sub(1));
             return all.into_iter().for_each(|last| self.opaque(last));
         }
-        pieces.iter().zip(all).for_each(|(piece, executed)| self.statement(&Reading::new(piece), executed));
+        pieces.iter().zip(all).for_each(|(piece, executed)| self.piece(piece, executed));
     }
 
     /// Something that may have done anything, commits included.

@@ -22,6 +22,7 @@ mod database;
 mod initial;
 mod lane;
 mod level;
+mod literals;
 mod log;
 mod meet;
 mod mirror;
@@ -70,6 +71,12 @@ const REST: Duration = Duration::from_millis(10);
 /// How long a statement waits for the other connections of a database to end.
 const LEAVE: Duration = Duration::from_secs(3);
 
+/// Why nothing more may be recorded, if that is so. It is asked several times a second.
+pub type Limit = Box<dyn FnMut() -> Option<String> + Send>;
+
+/// After so many rounds of the collector the limit is asked.
+const ROUNDS: u32 = 20;
+
 /// How to relay and record.
 pub struct Options {
     /// The server, and Margay's own user.
@@ -92,6 +99,8 @@ pub struct Options {
     pub outputs: Option<Outputs>,
     /// What is not recorded in clear.
     pub secrecy: Secrecy,
+    /// When recording ends before the application does, which goes on.
+    pub limit: Option<Limit>,
 }
 
 /// A relay at work.
@@ -223,7 +232,7 @@ impl Proxy {
             own: AtomicU64::new(0),
             threads: Mutex::default(),
         });
-        let Options { initial, level, sole_writer, log, outputs, secrecy, .. } = options;
+        let Options { initial, level, sole_writer, log, outputs, secrecy, limit, .. } = options;
         // READ UNCOMMITTED is READ COMMITTED in PostgreSQL.
         let level = level.map(|level| if is_mysql { level } else { level.max(OwnLevel::ReadCommitted) });
         let files = Files { outputs, begun: 0 };
@@ -238,6 +247,8 @@ impl Proxy {
             failed: Arc::clone(&failed),
             progress: Arc::clone(&progress),
             leaving: Vec::new(),
+            limit,
+            rounds: 0,
         };
         let spawn = |name: &str| thread::Builder::new().name(name.to_owned());
         let collector = spawn("collector").spawn(move || collecting.run(recording));
@@ -373,6 +384,8 @@ struct Collecting {
     failed: Arc<Mutex<Option<String>>>,
     progress: Arc<Mutex<(Counts, (u64, u64))>>,
     leaving: Vec<Leaving>,
+    limit: Option<Limit>,
+    rounds: u32,
 }
 
 impl Collecting {
@@ -393,6 +406,12 @@ impl Collecting {
     }
 
     fn round(&mut self, recording: &mut Recording, over: bool) -> Result<(), String> {
+        self.rounds = (self.rounds + 1) % ROUNDS;
+        if self.rounds == 0
+            && let Some(why) = self.limit.as_mut().and_then(|limit| limit())
+        {
+            return Err(why);
+        }
         let now = if over { i64::MAX } else { self.relay.now() };
         let (mut until, mut answered) = (now, now);
         for lane in lock(&self.relay.lanes).iter() {

@@ -30,8 +30,8 @@ use crate::socket::Socket;
 use crate::text::{touches_no_row, wants_database_alone};
 use crate::transaction::Outstanding;
 
-/// What is read at once.
-pub(crate) const BUFFER: usize = 16 << 10;
+/// What is read at once, at first and from a connection that has more to say.
+const BUFFERS: [usize; 2] = [4 << 10, 16 << 10];
 
 /// The first byte of a connection that is encrypted from its beginning.
 const TLS_HANDSHAKE: u8 = 0x16;
@@ -340,9 +340,8 @@ impl Relay {
 
     /// From the client to the server.
     fn questions(&self, mut client: Socket, mut server: Socket, connection: &Mutex<Connection>) {
-        let mut buffer = vec![0; BUFFER];
-        while let Some(count) = read(&mut client, &mut buffer) {
-            let bytes = &buffer[..count];
+        let mut input = Input::default();
+        while let Some(bytes) = input.read(&mut client) {
             self.wait(connection, bytes);
             {
                 let mut connection = lock(connection);
@@ -364,13 +363,12 @@ impl Relay {
     /// From the server to the client. When the client has gone, what the server answers is still
     /// recorded.
     fn answers(&self, mut server: Socket, mut client: Socket, connection: &Mutex<Connection>) {
-        let mut buffer = vec![0; BUFFER];
+        let mut input = Input::default();
         let mut listens = true;
         let mut unbound = (server.is_encrypted() && !client.is_encrypted()).then(Unbound::default);
-        while let Some(count) = read(&mut server, &mut buffer) {
-            let now = self.now();
-            self.decode(connection, now, |session| session.received(&buffer[..count], now), false);
-            let bytes = &buffer[..count];
+        while let Some(bytes) = input.read(&mut server) {
+            let (now, bytes) = (self.now(), &*bytes);
+            self.decode(connection, now, |session| session.received(bytes, now), false);
             let passed = unbound.as_mut().map_or(Cow::Borrowed(bytes), |unbound| unbound.pass(bytes));
             if listens && client.write_all(&passed).is_err() {
                 listens = false;
@@ -404,11 +402,12 @@ impl Relay {
         let Connection { number, session, lane, database, unrecorded, ready, .. } = connection;
         let mut is_blind = false;
         for event in session.events() {
-            let about = database.as_ref().map(|database| lock(&database.about));
-            match (&event, about) {
-                (Event::Backend(pid), Some(mut about)) => drop(about.backends.insert(*pid)),
-                (Event::Ready(..), Some(mut about)) => {
-                    about.accepted += u64::from(!std::mem::replace(ready, true));
+            match (&event, database.as_ref().map(|database| &database.about)) {
+                (Event::Backend(pid), Some(about)) => drop(lock(about).backends.insert(*pid)),
+                (Event::Ready(..), Some(_)) if *ready => {}
+                (Event::Ready(..), Some(about)) => {
+                    lock(about).accepted += 1;
+                    *ready = true;
                 }
                 // What the server has refused needs no note.
                 (Event::Ready(..), None) => {
@@ -419,8 +418,8 @@ impl Relay {
                 (Event::Parameter(name, value), Some(_)) if name == "in_hot_standby" && value == "on" => {
                     *unrecorded = Some("a session of a standby was not recorded".to_owned());
                 }
-                (Event::Blind(why), Some(mut about)) => {
-                    about.concerns.push(blind(*number, why));
+                (Event::Blind(why), Some(about)) => {
+                    lock(about).concerns.push(blind(*number, why));
                     is_blind = true;
                 }
                 _ => {}
@@ -453,7 +452,8 @@ pub(crate) fn blind(number: u64, why: &str) -> String {
 /// that.
 fn mentions_database(bytes: &[u8]) -> bool {
     const WORD: &[u8] = b"database";
-    bytes.len() < 2048 && bytes.windows(WORD.len()).any(|window| window.eq_ignore_ascii_case(WORD))
+    let is_word = |window: &[u8]| window[0] | 0x20 == WORD[0] && window.eq_ignore_ascii_case(WORD);
+    bytes.len() < 2048 && bytes.windows(WORD.len()).any(is_word)
 }
 
 /// The level that a session begins with: what its startup message asks for, or the server's
@@ -466,13 +466,29 @@ fn session_level(parameters: &[(String, String)], default: Option<OwnLevel>) -> 
     }
 }
 
-pub(crate) fn read(from: &mut impl Read, buffer: &mut [u8]) -> Option<usize> {
-    loop {
-        match from.read(buffer) {
-            Ok(0) => return None,
-            Ok(count) => return Some(count),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(_) => return None,
+/// Where bytes of one direction are read. It is small until they fill it.
+#[derive(Default)]
+pub(crate) struct Input {
+    buffer: Vec<u8>,
+}
+
+impl Input {
+    /// The next bytes; none at the end.
+    pub fn read(&mut self, from: &mut impl Read) -> Option<&mut [u8]> {
+        if self.buffer.is_empty() {
+            self.buffer = vec![0; BUFFERS[0]];
+        }
+        loop {
+            match from.read(&mut self.buffer) {
+                Ok(0) => return None,
+                Ok(count) if count == BUFFERS[0] && count == self.buffer.len() => {
+                    self.buffer.resize(BUFFERS[1], 0);
+                    return Some(&mut self.buffer[..count]);
+                }
+                Ok(count) => return Some(&mut self.buffer[..count]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
         }
     }
 }

@@ -74,9 +74,12 @@ fn is_temporary(words: &[&str]) -> bool {
 
 /// Whether a statement makes a relation that hides another from its own session.
 pub(crate) fn hides(text: &str) -> bool {
+    // Most statements create nothing.
+    if words(text, 1).first().is_none_or(|first| first != "CREATE") {
+        return false;
+    }
     let words = words(text, 16);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    words.first() == Some(&"CREATE") && is_temporary(&words)
+    is_temporary(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Whether a statement needs a database that nobody is connected to.

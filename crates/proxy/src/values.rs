@@ -7,7 +7,7 @@ use margay_history::{ValueId, Values};
 use crate::time;
 
 /// The numbers of types.
-mod kind {
+pub(crate) mod kind {
     pub const BOOL: u32 = 16;
     pub const BYTEA: u32 = 17;
     pub const INT8: u32 = 20;
@@ -21,8 +21,10 @@ mod kind {
     pub const TIMESTAMPTZ: u32 = 1184;
     pub const NUMERIC: u32 = 1700;
     pub const UUID: u32 = 2950;
-    /// text, varchar, char(n), name, "char", unknown.
-    pub const TEXTS: [u32; 6] = [25, 1043, 1042, 19, 18, 705];
+    /// A string whose type nobody told.
+    pub const UNKNOWN: u32 = 705;
+    /// text, varchar, char(n), name, "char".
+    pub const TEXTS: [u32; 6] = [25, 1043, 1042, 19, 18, UNKNOWN];
 }
 
 /// A value of a type in a format (0 text, 1 binary). `None` if it cannot be told.

@@ -28,6 +28,7 @@ fn direct(server: &Server) -> Client {
 
 fn options(server: &Server) -> Options {
     Options {
+        limit: None,
         url: server.url().to_owned(),
         listen: "127.0.0.1:0".parse().expect("an address"),
         certificate: None,

@@ -30,6 +30,7 @@ use margay_wire::mysql::{Answer, Connected, Event, kind, status};
 use margay_wire::{Executed, Outcome, Prepared, Severity, Times};
 
 use crate::level::OwnLevel;
+use crate::literals::Readings;
 use crate::pieces::{Grammar, without_secrets};
 use crate::transaction::{Ended, Op, Outstanding, Statements, Transaction};
 
@@ -50,6 +51,24 @@ const ENDS_STATEMENT: [&str; 48] = [
     "1172", "1193", "1210", "1216", "1217", "1222", "1227", "1231", "1241", "1242", "1243", "1264", "1292",
     "1364", "1365", "1366", "1406", "1451", "1452", "3572", "3819", "4025",
 ];
+
+/// What is read of a statement's text, once for all its executions.
+#[derive(Debug)]
+struct Reading {
+    text: Arc<str>,
+    verb: Verb,
+    /// Its words and names.
+    words: Vec<String>,
+    /// What is recorded of it, if that says all.
+    plain: Option<Arc<str>>,
+}
+
+impl Reading {
+    fn new(text: &str) -> Self {
+        let plain = plain(text).map(Arc::from);
+        Self { text: Arc::from(text), verb: verb(text), words: words(text), plain }
+    }
+}
 
 /// A transaction that has not ended.
 #[derive(Debug)]
@@ -93,6 +112,7 @@ pub(crate) struct Lane {
     autocommits: bool,
     /// Whether a variable was set of which nobody knows what it changes.
     unread: bool,
+    known: Readings<Reading>,
     open: Option<Open>,
     /// Since when a statement that is not recorded may have opened a transaction.
     unseen: Option<i64>,
@@ -115,6 +135,7 @@ impl Lane {
             counts_found: false,
             autocommits: true,
             unread: false,
+            known: Readings::new(Grammar::Mysql),
             open: None,
             unseen: None,
             outstanding: Outstanding::default(),
@@ -192,24 +213,25 @@ impl Lane {
         pieces.iter().zip(answers).for_each(|(piece, answer)| self.statement(piece, answer));
     }
 
-    fn statement(&mut self, text: &str, answer: Answer) {
-        let (verb, times) = (verb(text), answer.executed.times);
-        self.strays(text, &verb);
+    fn statement(&mut self, text: &str, mut answer: Answer) {
+        let reading = self.known.read(text, &mut answer.executed, Reading::new);
+        let times = answer.executed.times;
+        self.strays(&reading);
         match (answer.executed.outcome.clone(), answer.status) {
-            (Outcome::Done(_), Some(status)) => self.succeeded(text, verb, answer, status),
+            (Outcome::Done(_), Some(status)) => self.succeeded(&reading, answer, status),
             (Outcome::Failed(refusal), _) if refusal.severity == Severity::Error => {
-                self.failed(text, &refusal.code, &verb, times);
+                self.failed(&reading, &refusal.code, times);
             }
-            _ => self.lost(text, verb, answer),
+            _ => self.lost(&reading, answer),
         }
     }
 
     /// Notes the other databases that a statement may change.
-    fn strays(&mut self, text: &str, verb: &Verb) {
+    fn strays(&mut self, Reading { verb, words, .. }: &Reading) {
         if !matches!(verb, Verb::Sql | Verb::Schema | Verb::Commits | Verb::Uncertain) {
             return;
         }
-        let (own, words) = (self.ground.database.to_lowercase(), words(text));
+        let own = self.ground.database.to_lowercase();
         let qualifiers = words.windows(2).filter(|pair| pair[1] == ".").map(|pair| pair[0].clone());
         let databases = matches!(words.get(1).map(String::as_str), Some("database" | "schema"));
         let databases = words.last().filter(|_| databases && words[0] != "create").cloned();
@@ -220,9 +242,9 @@ impl Lane {
         self.strays.extend(all.filter(|name| *name != own));
     }
 
-    fn succeeded(&mut self, text: &str, verb: Verb, answer: Answer, status: u16) {
+    fn succeeded(&mut self, reading: &Reading, answer: Answer, status: u16) {
         let times = answer.executed.times;
-        match verb {
+        match reading.verb.clone() {
             Verb::Begin(read_only) => {
                 self.end(times, Ended::Committed);
                 self.begin(true, read_only, times.before);
@@ -244,7 +266,8 @@ impl Lane {
             Verb::RollbackTo(name) => self.roll_back_to(&name),
             Verb::Set(settings) => {
                 settings.into_iter().for_each(|setting| self.set(setting));
-                if status & status::IN_TRANSACTION == 0 && text.to_lowercase().contains("autocommit") {
+                let sets = |word: &String| word.contains("autocommit");
+                if status & status::IN_TRANSACTION == 0 && reading.words.iter().any(sets) {
                     self.end(times, Ended::Committed);
                 }
             }
@@ -256,12 +279,13 @@ impl Lane {
             }
             Verb::Schema => {
                 self.end(times, Ended::Committed);
-                let text = without_secrets(text, Grammar::Mysql).unwrap_or_else(|| text.to_owned());
+                let shown = without_secrets(&reading.text, Grammar::Mysql).map(Arc::from);
+                let text: Arc<str> = shown.unwrap_or_else(|| Arc::clone(&reading.text));
                 let op = Op { changes_schema: true, ..Op::new(text, answer.executed) };
                 self.push(op, times);
                 return self.settle(times, status, false);
             }
-            Verb::Query | Verb::Sql => self.sql(text, verb == Verb::Query, answer),
+            Verb::Query | Verb::Sql => self.sql(reading, answer),
             Verb::Uncertain => return self.opaque(times, Some(status)),
         }
         let keeps = self.open.as_ref().is_some_and(|open| open.explicit);
@@ -269,10 +293,10 @@ impl Lane {
     }
 
     /// A query or a write.
-    fn sql(&mut self, text: &str, query: bool, answer: Answer) {
-        let times = answer.executed.times;
+    fn sql(&mut self, reading: &Reading, answer: Answer) {
+        let (times, query) = (answer.executed.times, reading.verb == Verb::Query);
         let here = self.current.as_deref() == Some(self.ground.database.to_lowercase().as_str());
-        let text = plain(text).filter(|_| !self.unread);
+        let text = reading.plain.as_ref().filter(|_| !self.unread);
         let level = self.open.as_ref().map_or_else(|| self.next.unwrap_or(self.level), |open| open.level);
         // It may have seen what a statement wrote that failed later, or that a savepoint undid.
         if query && level.is_none_or(|level| level == OwnLevel::ReadUncommitted) {
@@ -280,11 +304,11 @@ impl Lane {
         }
         let mentions = || {
             let name = self.ground.database.to_lowercase();
-            text.as_ref().is_none_or(|text| words(text).contains(&name))
+            text.is_none() || reading.words.contains(&name)
         };
-        match (&text, query) {
+        match (text, query) {
             (Some(text), _) if here => {
-                let op = self.op(text, answer);
+                let op = self.op(Arc::clone(text), &reading.words, answer);
                 self.push(op, times);
             }
             // A query that is not understood is none of the history, but may have opened a
@@ -298,10 +322,10 @@ impl Lane {
     }
 
     /// A statement, with a tag such as PostgreSQL has.
-    fn op(&self, text: &str, answer: Answer) -> Op {
+    fn op(&self, text: Arc<str>, words: &[String], answer: Answer) -> Op {
         let Answer { mut executed, returns, affected, changed, inserted, .. } = answer;
-        let first = words(text).into_iter().next().unwrap_or_default().to_uppercase();
-        let upserts = || words(text).iter().any(|word| word == "duplicate");
+        let first = words.first().map(|first| first.to_uppercase()).unwrap_or_default();
+        let upserts = || words.iter().any(|word| word == "duplicate");
         let count = match first.as_str() {
             "UPDATE" if self.counts_found => changed,
             "UPDATE" => Some(changed.unwrap_or(affected)),
@@ -321,7 +345,7 @@ impl Lane {
         Op::new(text, executed)
     }
 
-    fn failed(&mut self, text: &str, code: &str, verb: &Verb, times: Times) {
+    fn failed(&mut self, Reading { verb, words, .. }: &Reading, code: &str, times: Times) {
         self.passed_over(times);
         if matches!(verb, Verb::Set(_)) {
             (self.level, self.next) = (None, self.next.map(|_| None));
@@ -340,7 +364,7 @@ impl Lane {
                 self.end(times, if aborts { Ended::Aborted } else { Ended::Unknown });
             }
             // What is no SQL did nothing, unless it called something that was.
-            Verb::Uncertain if code == "1064" && !calls(text) => {}
+            Verb::Uncertain if code == "1064" && !calls(words) => {}
             Verb::Uncertain => self.opaque(times, None),
             Verb::Query | Verb::Sql if !alone => self.open.iter_mut().for_each(|open| open.doubt = true),
             _ => {}
@@ -348,20 +372,20 @@ impl Lane {
     }
 
     /// Nobody knows whether the statement ran.
-    fn lost(&mut self, text: &str, verb: Verb, answer: Answer) {
+    fn lost(&mut self, reading: &Reading, answer: Answer) {
         let times = answer.executed.times;
-        match verb {
+        match reading.verb {
             Verb::End { commits, .. } => {
                 self.end(times, if commits { Ended::Unknown } else { Ended::Aborted })
             }
             Verb::Begin(_) | Verb::Commits | Verb::Set(_) => self.end(times, Ended::Unknown),
             Verb::Schema => {
                 self.end(times, Ended::Unknown);
-                let op = Op::new(text, Executed { complete: false, ..answer.executed });
+                let op = Op::new(Arc::clone(&reading.text), Executed { complete: false, ..answer.executed });
                 self.push(Op { changes_schema: true, ..op }, times);
             }
             Verb::Query | Verb::Sql => {
-                self.sql(text, verb == Verb::Query, answer);
+                self.sql(reading, answer);
                 if let Some(op) = self.open.as_mut().and_then(|open| open.statements.ops.last_mut())
                     && op.times == times
                     && let Some(executed) = &mut op.executed
@@ -495,9 +519,9 @@ impl Lane {
 }
 
 /// Whether a statement runs others.
-fn calls(text: &str) -> bool {
+fn calls(words: &[String]) -> bool {
     let runs = ["call", "execute", "begin", "do", "/*!"];
-    words(text).first().is_none_or(|first| runs.contains(&first.as_str()))
+    words.first().is_none_or(|first| runs.contains(&first.as_str()))
 }
 
 /// Clients send numbers as doubles (mysql2), and texts in their own character set.

@@ -13,7 +13,7 @@ use std::thread;
 use margay_wire::mysql::{Event, LoginMask, Session, asked, mask_greeting};
 
 use crate::database::Database;
-use crate::relay::{BUFFER, Peer, Relay, blind, lock, read};
+use crate::relay::{Input, Peer, Relay, blind, lock};
 use crate::socket::Socket;
 use crate::transaction::Outstanding;
 
@@ -85,10 +85,10 @@ impl Relay {
         connection: &Mutex<Connection>,
         home: &str,
     ) {
-        let (mut buffer, mut login_mask) = (vec![0; BUFFER], LoginMask::default());
-        while let Some(count) = read(&mut client, &mut buffer) {
-            login_mask.mask(&mut buffer[..count]);
-            let bytes = &buffer[..count];
+        let (mut input, mut login_mask) = (Input::default(), LoginMask::default());
+        while let Some(bytes) = input.read(&mut client) {
+            login_mask.mask(bytes);
+            let bytes = &*bytes;
             self.mysql_wait(connection, bytes);
             let login = {
                 let mut connection = lock(connection);
@@ -149,12 +149,12 @@ impl Relay {
     /// From the server to the client. When the client has gone, what the server answers is still
     /// recorded.
     fn mysql_answers(&self, mut server: Socket, mut client: TcpStream, connection: &Mutex<Connection>) {
-        let mut buffer = vec![0; BUFFER];
+        let mut input = Input::default();
         let mut listens = true;
-        while let Some(count) = read(&mut server, &mut buffer) {
-            let now = self.now();
-            self.mysql_decode(connection, now, |session| session.received(&buffer[..count], now), false);
-            if listens && client.write_all(&buffer[..count]).is_err() {
+        while let Some(bytes) = input.read(&mut server) {
+            let (now, bytes) = (self.now(), &*bytes);
+            self.mysql_decode(connection, now, |session| session.received(bytes, now), false);
+            if listens && client.write_all(bytes).is_err() {
                 listens = false;
                 server.shutdown(Shutdown::Write);
             }

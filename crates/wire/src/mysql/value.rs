@@ -47,6 +47,8 @@ pub mod kind {
     pub const YEAR: u8 = 13;
     /// `DECIMAL`.
     pub const NEWDECIMAL: u8 = 246;
+    /// `VARCHAR`.
+    pub const VAR_STRING: u8 = 253;
 
     /// The type alone.
     #[must_use]
