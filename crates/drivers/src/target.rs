@@ -59,6 +59,9 @@ pub struct Wishes<'a> {
     pub version: Option<&'a str>,
     /// What the database promises, where only whoever runs it knows.
     pub promises: Option<Level>,
+    /// Whether another machine of the same run is at work in this database, and keeps other runs
+    /// away.
+    pub joins: bool,
 }
 
 /// Opens the database of a target.
@@ -106,6 +109,8 @@ pub fn open_for(target: &Target, setting: &Setting, wishes: Wishes<'_>) -> Resul
             faults: faults.clone(),
             ..SimConfig::of(setting, *protocol)
         })),
+        Target::Postgres(url) if wishes.joins => Box::new(PostgresDatabase::open(url, limit)?),
+        Target::Mysql(url) if wishes.joins => Box::new(MysqlDatabase::open(url, limit)?),
         Target::Postgres(url) => Box::new(PostgresDatabase::open(url, limit)?.alone()?),
         Target::Mysql(url) => Box::new(MysqlDatabase::open(url, limit)?.alone()?),
         Target::Exec(command) => crate::exec::open(command, wishes.promises, limit)?,

@@ -70,6 +70,7 @@ pub fn drive(args: &RunArgs) -> Result<Done, Failure> {
             binaries: args.binaries.as_deref(),
             version: args.version.as_deref(),
             promises: args.promises,
+            joins: false,
         };
         let opened = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
         Subject::new(opened, args.certificate_recovery, args.shadow_reads, args.decoding_plugin)

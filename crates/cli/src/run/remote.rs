@@ -122,11 +122,10 @@ pub fn run(args: &RunArgs, verifier: &str) -> Result<Status, Failure> {
     let monitor = Arc::new(Monitor::default());
     let interrupts = Interrupts::listen(&monitor)?;
     let wishes = Wishes {
-        harms: &[],
         statement_timeout: args.statement_timeout,
-        binaries: None,
-        version: None,
         promises: args.promises,
+        joins: number > 1,
+        ..Wishes::default()
     };
     let database = margay_drivers::open_for(&target, &setting, wishes).map_err(failed)?;
     if database.address().is_none() {
