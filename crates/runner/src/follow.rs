@@ -3,8 +3,8 @@
 //!
 //! # Algorithm
 //! In each round the collector passes on the lines of all clients, and the time before which every
-//! call has come. The follower's thread takes them, and looks at what is new when it has caught up:
-//! soon, but a look must not take more than a tenth of the time, unless it would lag by that.
+//! call has come. The follower's thread takes them, and looks at what is new when it has caught up,
+//! every [`BEAT`] at most.
 //!
 //! # Invariants
 //! Nobody waits for the follower. If it is too far behind, or its time is over, it stops and says
@@ -21,11 +21,8 @@ use margay_client::{Action, JsonSink, Recorded, Sink, Start};
 use crate::Monitor;
 use crate::collect::Patience;
 
-/// How long it waits between two looks at what is new, at least and at most.
-const PAUSE: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(100)];
-
-/// How many times as long as a look took it waits, within these limits.
-const REST: u32 = 9;
+/// How often it looks at what is new.
+const BEAT: Duration = Duration::from_millis(100);
 
 /// How many bytes of lines may wait for it.
 const BACKLOG: usize = 256 << 20;
@@ -205,7 +202,7 @@ impl Feed {
 impl Follow<'_> {
     /// Follows until nothing more comes.
     pub fn run(mut self, monitor: &Monitor, patience: Patience<'_>) -> Followed {
-        let (mut looked, mut pause) = (Instant::now(), PAUSE[0]);
+        let mut looked = Instant::now();
         let mut reached = i64::MIN;
         while let Ok((mut lines, mut until)) = self.lines.recv() {
             self.take(&lines);
@@ -213,17 +210,15 @@ impl Follow<'_> {
                 (lines, until) = next;
                 self.take(&lines);
             }
-            let now = looked.elapsed() >= pause;
+            let now = looked.elapsed() >= BEAT;
+            if now {
+                looked = Instant::now();
+            }
             if !patience.lasts() {
                 self.follower.stop("the time was over before all was followed");
             }
-            let begun = Instant::now();
             self.follower.advance(until, now);
             reached = until;
-            if now {
-                looked = Instant::now();
-                pause = (REST * begun.elapsed()).clamp(PAUSE[0], PAUSE[1]);
-            }
             self.tell(monitor);
         }
         match reached == i64::MAX {
