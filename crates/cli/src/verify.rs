@@ -113,7 +113,7 @@ pub fn run(args: &VerifyArgs) -> Result<Status, Failure> {
     match gathered {
         Ok(gathered) => verifying.answer(gathered),
         Err(why) => {
-            verifying.record.take().map(Draft::drop);
+            verifying.record.take().into_iter().for_each(Draft::drop);
             Err(verifying.failure.take().unwrap_or_else(|| Failure::new(why)))
         }
     }

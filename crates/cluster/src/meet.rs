@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use margay_history::{History, NameId, ValueId};
 use margay_mirror::Mechanisms;
-use margay_remote::{Token, greet};
+use margay_remote::greet;
 
 use crate::workers::Network;
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use margay_history::History;
 use margay_mirror::{Account, Engine, Exchange, Letter, Lost, Mechanisms, Mirror, Workers};
+use margay_remote::Token;
 use margay_verdict::{Budget, Why};
 use timely::WorkerConfig;
 use timely::communication::Hooks;
@@ -27,7 +28,7 @@ use timely::execute::execute_from;
 use timely::worker::Worker;
 
 use crate::mail::{CROSSED, Mail, Parcel};
-use crate::meet::{self, Hosts, Subject, Token};
+use crate::meet::{self, Hosts, Subject};
 use crate::pulse::Pulses;
 use crate::supervise::{Generation, LOST};
 

@@ -144,7 +144,7 @@ impl Merge {
         }
         for lane in &mut self.lanes {
             let done = lane.frames.iter().take_while(|frame| frame.1 < watermark).count();
-            lane.released = lane.frames.drain(..done).last().map_or(lane.released, |frame| frame.0);
+            lane.released = lane.frames.drain(..done).next_back().map_or(lane.released, |frame| frame.0);
         }
         let earliest = self.waiting.values().map(|waiting| waiting.before).min();
         Ok(watermark.min(earliest.unwrap_or(i64::MAX)))

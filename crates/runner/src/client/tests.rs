@@ -137,6 +137,8 @@ fn with_job(
         silent: false,
         max_lag,
         silence: Duration::from_millis(300),
+        first: 0,
+        all: 1,
         ready: Barrier::new(1),
         failure: Mutex::new(None),
     };
