@@ -113,7 +113,7 @@ fn statements_parameters_rows_and_outcomes_are_recorded() {
         [
             "SELECT balance, note FROM accounts WHERE id = $1 (1) -> [100 \"one\"]; committed",
             "UPDATE accounts SET balance = balance - $1 WHERE id = $2 (10,1) #1; committed",
-            "DELETE FROM accounts WHERE id = 2 #1; SELECT note FROM accounts WHERE id = 2 -> ; aborted",
+            "DELETE FROM accounts WHERE id = $1 (2) #1; SELECT note FROM accounts WHERE id = $1 (2) -> ; aborted",
         ]
     );
     assert_eq!(recorded.parts[0].history.initial_values().len(), 2);
@@ -133,7 +133,7 @@ fn a_commit_that_is_answered_with_rollback_is_an_abort() {
     });
     assert_eq!(
         lines(&recorded.parts[0].history),
-        ["UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted"]
+        ["UPDATE accounts SET balance = $1 WHERE id = $2 (1,1) #1; aborted"]
     );
 }
 
@@ -159,9 +159,9 @@ fn savepoints_are_followed() {
             client.batch_execute(text).expect(text);
         }
     });
-    let one = "UPDATE accounts SET balance = 1 WHERE id = 1 #1";
-    let three = "UPDATE accounts SET balance = 3 WHERE id = 2 #1";
-    let read = "SELECT balance FROM accounts WHERE id = 1 -> [1]";
+    let one = "UPDATE accounts SET balance = $1 WHERE id = $2 (1,1) #1";
+    let three = "UPDATE accounts SET balance = $1 WHERE id = $2 (3,2) #1";
+    let read = "SELECT balance FROM accounts WHERE id = $1 (1) -> [1]";
     assert_eq!(
         lines(&recorded.parts[0].history),
         [format!("{one}; {three}; committed"), format!("{read}; committed")]
@@ -361,8 +361,8 @@ fn copies_and_large_results_are_relayed_and_not_kept() {
         [
             "COPY accounts FROM STDIN #2; committed",
             "COPY accounts TO STDOUT #4; committed",
-            "SELECT id, generate_series(1, 300000) FROM accounts WHERE id = 1; committed",
-            "SELECT id, repeat('x', 3000000) FROM accounts WHERE id = 1; committed",
+            "SELECT id, generate_series(1, 300000) FROM accounts WHERE id = $1 (1); committed",
+            "SELECT id, repeat('x', 3000000) FROM accounts WHERE id = $1 (1); committed",
         ]
     );
 }
@@ -404,10 +404,10 @@ fn lost_connections_leave_the_right_outcome() {
     });
     let told = lines(&recorded.parts[0].history);
     assert!(
-        told.contains(&"UPDATE accounts SET balance = 1 WHERE id = 1 #1; aborted".to_owned()),
+        told.contains(&"UPDATE accounts SET balance = $1 WHERE id = $2 (1,1) #1; aborted".to_owned()),
         "{told:?}"
     );
-    let text = "UPDATE accounts SET note = pg_sleep(60)::text WHERE id = 2; unknown";
+    let text = "UPDATE accounts SET note = pg_sleep(60)::text WHERE id = $1 (2); unknown";
     assert!(told.contains(&text.to_owned()), "{told:?}");
 }
 
