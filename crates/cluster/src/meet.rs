@@ -2,9 +2,9 @@
 //!
 //! # Algorithm
 //! Each process listens at its own address, calls those of lower numbers, and waits for those of
-//! higher ones, until a deadline. On a new connection both say who they are and prove that they know
-//! the token ([`greet`]); no two processes say the same number. Whoever does not begin as a process of a cluster is sent away; whoever begins
-//! so and is wrong is an error that names it.
+//! higher ones, until a deadline. On a new connection both say who they are and prove that they
+//! know the token ([`greet`]); no two processes say the same number. Whoever does not begin as a
+//! process of a cluster is sent away; whoever begins so and is wrong is an error that names it.
 //!
 //! # Invariants
 //! Nothing is sent to a process that has not proved that it knows the token. What is sent

@@ -2,11 +2,12 @@
 //!
 //! # Algorithm
 //! First those that no dead end advised to wait, then those that committed for certain, then those
-//! after which the most others still agree, then by when clients got their last answers. With two points, a commit first lets
-//! others begin that would not agree afterwards; so it waits if one of them is advised to wait.
+//! after which the most others still agree, then by when clients got their last answers. With two
+//! points, a commit first lets others begin that would not agree afterwards; so it waits if one of
+//! them is advised to wait.
 //!
-//! The whole order costs the square of the ready transactions. Most often the first of them by its
-//! end need not wait, harms nobody and overwrites nothing that is still to be seen: then it is the
+//! The whole order costs the square of the ready transactions. Most often the first of them by that
+//! guess need not wait, harms nobody and overwrites nothing that is still to be seen: then it is the
 //! most promising one, and the others need no rank before the search comes back.
 //!
 //! # Invariants
