@@ -205,4 +205,8 @@ fn what_cannot_be_streamed_says_so() {
     assert!(run("1/2", "").contains("needs a server that all machines can reach"));
     assert!(run("1/2", "--workload smallbank").contains("SQL programs"));
     assert!(run("3/2", "").contains("is not I/N"));
+    // They were ignored without a word.
+    for more in ["--engine follow", "--timeout 5s", "--stats", "--strict"] {
+        assert!(run("1/2", more).contains("cannot be used with"), "{more}");
+    }
 }

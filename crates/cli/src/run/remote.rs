@@ -29,7 +29,7 @@ pub struct RemoteArgs {
     /// command, except for --machine and --record (docs/CLUSTER.md)
     #[arg(long, value_name = "HOST:PORT", requires_all = ["machine", "record"], conflicts_with_all = [
         "start", "fault", "script", "reproduce", "certificate", "certificate_recovery", "claim", "horizon", "serve",
-        "accept", "report", "junit", "dot", "svg", "require_transactions"])]
+        "accept", "report", "junit", "dot", "svg", "require_transactions", "engine", "timeout", "stats", "strict"])]
     pub verify_at: Option<String>,
     /// Which machine this is, of how many: 3/8. Each machine runs --clients; --transactions are those
     /// of all machines together. The first machine creates and drops the tables
