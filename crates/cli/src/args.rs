@@ -46,7 +46,7 @@ pub enum Command {
     /// Verify what recorders on several machines stream (`margay run --verify-at`), while they run
     Verify(VerifyArgs),
     /// Decide whether a history is possible under an isolation level
-    Check(CheckArgs),
+    Check(Box<CheckArgs>),
     /// Re-check a certificate against its history, without any engine
     Audit(AuditArgs),
     /// Check histories the way elle-cli does: its options, its names, its output

@@ -42,7 +42,7 @@ pub struct Task {
 }
 
 /// Reads, asks the engine, audits, writes the certificate, prints.
-pub fn run(args: CheckArgs) -> Result<Status, Failure> {
+pub fn run(args: Box<CheckArgs>) -> Result<Status, Failure> {
     let to_stdout = report::one_stream(args.common.json, &args.output, [args.certificate.as_deref()])?;
     let quiet = args.common.quiet;
     if let Some(question) = stream::question(&args)? {

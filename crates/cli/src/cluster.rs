@@ -37,13 +37,13 @@ pub struct ClusterArgs {
 /// Where this process stands.
 pub enum Place {
     /// It verifies, by these arguments; alone if there is no cluster.
-    Here(CheckArgs, Option<&'static Cluster>),
+    Here(Box<CheckArgs>, Option<&'static Cluster>),
     /// It only supervised a child process that verified and has ended.
     Above(Status),
 }
 
 /// Finds out where this process stands, and what its engine is then.
-pub fn place(mut all: CheckArgs) -> Result<Place, Failure> {
+pub fn place(mut all: Box<CheckArgs>) -> Result<Place, Failure> {
     let args = &all.cluster;
     let network = match &args.hosts {
         None if args.workers.is_none() => return Ok(Place::Here(all, None)),
